@@ -1,0 +1,17 @@
+"""The rooms of the library, and what each may include. tests/house/layers_test.cpp holds the headers to the same table."""
+
+ROOMS = {
+    "core": [],
+    "model": ["core"],
+    "data": ["core"],
+    "trace": ["core"],
+    "bucket": ["core", "model"],
+    "comm": ["core"],
+    "collective": ["core", "comm", "trace"],
+    "sync": ["core", "model", "bucket", "comm", "collective", "trace"],
+    "optim": ["core", "model", "bucket", "collective"],
+    "guard": ["core", "model", "bucket", "comm", "collective", "trace"],
+}
+
+# Rooms that start threads or wait for them. What depends on one of them links with -pthread.
+THREADS = ["comm"]

@@ -1,0 +1,118 @@
+"""How tests come about: from the files that lie there, so that adding a test is adding a file."""
+
+load("@rules_cc//cc:defs.bzl", "cc_test")
+load("//bazel:rooms.bzl", "ROOMS")
+
+_EVERY_ROOM = ["//:gradsync"] + ["//:" + room for room in ROOMS]
+_DOCTEST = "@local_doctest//:doctest"
+
+# A header named a/b/c.hpp, included as gradsync/b/c.hpp, becomes the source alone/gradsync/b/c.cpp.
+_ALONE = """\
+for out in $(OUTS); do
+  header=$${{out#$(RULEDIR)/alone/}}
+  header=$${{header%.cpp}}.hpp
+  printf '#include "%s"\\n#include "%s"\\n#include "tests/house/alone.hpp"\\nstatic const alone::header here{{"%s"}};\\n' \\
+    $$header $$header $$header > $$out
+done
+"""
+
+# Only looks at the syntax and instantiates: nothing of it would be linked.
+_REFUSED = """\
+if $(CC) -x c++ -std=c++20 -Iinclude -iquote . -fsyntax-only $(location {source}) > $@.said 2>&1; then
+  echo compiled > $@
+else
+  echo refused > $@
+fi
+cat $@.said >> $@
+"""
+
+def room_tests(files, rooms, exceptions):
+    """One test per file: core/error_test.cpp becomes core_error_test.
+
+    Args:
+      files: the sources, <room>/<name>_test.cpp
+      rooms: what holds for all tests of a room: a dict of deps, data and tags
+      exceptions: the same for single tests, by file without .cpp; besides size, shard_count and `native`, which builds the
+        test a second time, as <room>_<name>_native, for this very processor
+    """
+    for named in exceptions:
+        if named + ".cpp" not in files:
+            fail("there is no tests/%s.cpp, for which an exception is made" % named)
+    for file in files:
+        own = exceptions.get(file[:-len(".cpp")], {})
+        room = rooms.get(file.split("/")[0], {})
+        name = file[:-len(".cpp")].replace("/", "_")
+        builds = [(name, [])] + ([(name + "_native", ["-O2", "-march=native"])] if own.get("native") else [])
+        for build, copts in builds:
+            cc_test(
+                name = build,
+                size = own.get("size", "small"),
+                srcs = [file],
+                copts = copts,
+                data = room.get("data", []) + own.get("data", []),
+                shard_count = own.get("shard_count"),
+                tags = room.get("tags", []) + own.get("tags", []),
+                deps = [":main", ":shared", _DOCTEST] + _EVERY_ROOM + room.get("deps", []) + own.get("deps", []),
+            )
+
+def refused_tests(files):
+    """One test per file: refused/raw_pointer.cpp must not compile, and the message must hold the sentence in its first line."""
+    for file in files:
+        name = file[:-len(".cpp")].replace("/", "_")
+        native.genrule(
+            name = name + "_said",
+            testonly = True,
+            srcs = [file, "//:headers"],
+            outs = [name + ".said"],
+            cmd = _REFUSED.format(source = file),
+            toolchains = ["@bazel_tools//tools/cpp:current_cc_toolchain"],
+        )
+        cc_test(
+            name = name,
+            size = "small",
+            args = ["$(rootpath %s)" % file, "$(rootpath %s.said)" % name],
+            data = [file, name + ".said"],
+            tags = ["nosan"],
+            deps = [":is_refused"],
+        )
+
+def headers_alone_test(name, headers):
+    """Compiles each header in a source of its own, and links them all.
+
+    Args:
+      name: of the test
+      headers: below include/
+    """
+    sources = ["alone/" + header[len("include/"):-len(".hpp")] + ".cpp" for header in headers]
+    native.genrule(
+        name = name + "_sources",
+        testonly = True,
+        outs = sources,
+        cmd = _ALONE.format(),
+    )
+    cc_test(
+        name = name,
+        size = "small",
+        srcs = sources,
+        data = headers,
+        tags = ["nosan"],
+        deps = ["//tests:headers_alone"] + _EVERY_ROOM,
+    )
+
+def stored_output_test(name, program, stored, **kwargs):
+    """Runs a program and compares what it prints with a file, in which … stands for what varies.
+
+    Args:
+      name: of the test
+      program: label of a cc_binary
+      stored: the file's name in this package; where it is missing the test fails
+      **kwargs: of cc_test
+    """
+    cc_test(
+        name = name,
+        size = "small",
+        args = ["$(rootpath %s)" % program, native.package_name() + "/" + stored],
+        data = [program] + native.glob([stored], allow_empty = True),
+        deps = ["//tests:runs_as_stored"],
+        **kwargs
+    )

@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "examples/fashion/options.hpp"
+
+#include <CLI/CLI.hpp>  // slow to compile: here, and nowhere else
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fashion {
+namespace {
+
+// Each check speaks for itself: CLI11 puts the option's name in front, and conversion cannot fail afterwards.
+
+template <class Integer>
+CLI::Validator whole_number(Integer least, Integer most) {
+  const std::string range = std::to_string(least) + " to " + std::to_string(most);
+  const auto check = [=](const std::string& text) -> std::string {
+    Integer value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, value);
+    if (problem == std::errc{} && stop == end && value >= least && value <= most) return {};
+    return "'" + text + "' is not a whole number from " + range;
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator rate() {
+  constexpr double most = 1000;  // far beyond sense, far below the end of float
+  const auto check = [](const std::string& text) -> std::string {
+    double value{};
+    const char* end = text.data() + text.size();
+    const auto [stop, problem] = std::from_chars(text.data(), end, value);
+    if (problem == std::errc{} && stop == end && value > 0 && value <= most) return {};
+    return "'" + text + "' is not a number above 0, up to 1000";
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  std::string list;
+  for (const auto& word : words) list += (list.empty() ? "" : ", ") + word;
+  const auto check = [words = std::move(words), list](const std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return {};
+    return "'" + text + "' is none of " + list;
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator([](const std::string& text) -> std::string { return text.empty() ? "the name is empty" : ""; }, "");
+}
+
+/// CLI11 breaks some messages over lines; a mistake is told in one.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string from_where_the_user_stands(const std::string& path) {
+  const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (folder == nullptr || path.empty()) return path;
+  return (std::filesystem::path{folder} / path).string();  // an absolute path stays as it is
+}
+
+}  // namespace
+
+command_line parse_command_line(int argc, const char* const* argv) {
+  command_line asked;
+  options& chosen = asked.chosen;
+  std::string optimizer = "sgd";
+  constexpr int many = 1'000'000;
+
+  CLI::App app{"Trains a multi-layer perceptron on Fashion-MNIST with several replicas, kept in step by gradsync.", "train_fashion"};
+  app.set_version_flag("--version", "train_fashion, gradsync 0.1.0", "Print the version and leave");
+  app.get_help_ptr()->description("Print this text and leave");
+  app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const auto option = [&](const char* name, auto& value, const char* what, const char* type, CLI::Validator check) {
+    return app.add_option(name, value, what)->type_name(type)->check(std::move(check));
+  };
+  option("--data", chosen.data, "Folder of the gzipped IDX files; MNIST works too", "DIR", not_empty());
+  option("--ranks", chosen.ranks, "Replicas, each on a thread of its own, up to 64", "N", whole_number(1, 64));
+  option("--epochs", chosen.epochs, "Passes over the training set", "N", whole_number(1, many));
+  option("--batch", chosen.batch, "Examples of an update, over all ranks", "N", whole_number(1, many));
+  option("--shards", chosen.shards, "Micro-batches of an update, over all ranks", "N", whole_number(1, 4096));
+  option("--strategy", chosen.strategy, "How gradients are summed: native, tree, ring or halving_doubling", "NAME",
+         one_of({"native", "tree", "ring", "halving_doubling"}));
+  option("--bucket-bytes", chosen.bucket_bytes, "Gradients that travel together", "BYTES",
+         whole_number(std::size_t{0}, std::size_t{1} << 40));
+  option("--optimizer", optimizer, "sgd (momentum 0.9) or adamw", "NAME", one_of({"sgd", "adamw"}));
+  const CLI::Option* learning_rate =
+      option("--learning-rate", chosen.learning_rate, "Of the first epoch; falls from there (0.05, with adamw 0.001)", "X", rate())
+          ->default_str("");
+  option("--seed", chosen.seed, "For the first weights and the order of the examples", "N",
+         whole_number(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
+  option("--metrics", chosen.metrics, "Write a JSON line an epoch, and a last one", "FILE", not_empty());
+  option("--trace", chosen.trace, "Write a Chrome trace, which ui.perfetto.dev opens", "FILE", not_empty());
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    asked.text = app.help();
+    while (asked.text.ends_with('\n')) asked.text.pop_back();
+    return asked;
+  } catch (const CLI::CallForVersion& version) {
+    asked.text = version.what();
+    return asked;
+  } catch (const CLI::ParseError& mistake) {
+    asked.text = "train_fashion: " + one_line(mistake.what());
+    asked.exit_code = 2;
+    return asked;
+  }
+  chosen.optimizer = optimizer == "adamw" ? optimizer_kind::adamw : optimizer_kind::sgd;
+  if (learning_rate->count() == 0 && chosen.optimizer == optimizer_kind::adamw) chosen.learning_rate = 0.001;
+  for (std::string* path : {&chosen.data, &chosen.metrics, &chosen.trace}) *path = from_where_the_user_stands(*path);
+  return asked;
+}
+
+}  // namespace fashion

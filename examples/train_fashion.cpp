@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// Trains a multi-layer perceptron on Fashion-MNIST with several replicas.
+///
+///     bazel run -c opt //examples:train_fashion -- --ranks 4
+///
+/// What is worth reading lies in examples/fashion: the model (mlp.hpp) knows nothing of gradsync, and the training (train.cpp) keeps its
+/// replicas in step.
+#include <exception>
+#include <iostream>
+
+#include "examples/fashion/interrupt.hpp"
+#include "examples/fashion/options.hpp"
+#include "examples/fashion/report.hpp"
+#include "examples/fashion/train.hpp"
+
+int main(int argc, char** argv) {
+  const fashion::command_line asked = fashion::parse_command_line(argc, argv);
+  if (!asked.text.empty()) {
+    (asked.exit_code == 0 ? std::cout : std::cerr) << asked.text << '\n';
+    return asked.exit_code;
+  }
+  try {
+    const fashion::interrupt_watch watch;
+    fashion::report show{std::cout, fashion::standard_output_kind()};
+    const fashion::training_result result = fashion::train(asked.chosen, show);
+    if (result.signal != 0) return 128 + result.signal;  // as a shell reports it
+    return result.replicas_agree ? 0 : 1;
+  } catch (const std::exception& problem) {
+    std::cerr << "train_fashion: " << problem.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// A strategy's rounds as a table, for teaching: who sends which chunks to whom, and what becomes of them there.
+///
+///     std::cout << print(halving_doubling{}, 2);
+///
+///     halving_doubling on 2 ranks: 2 chunks, 2 rounds, claims canonical
+///     round  from  to  chunks   what
+///         0     1   0  0        add, divide
+///         0     0   1  1        add, divide
+///         1     1   0  1        copy
+///         1     0   1  0        copy
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gradsync/collective/compile.hpp"
+#include "gradsync/collective/schedule.hpp"
+
+namespace gradsync {
+
+namespace detail {
+
+inline std::string right_aligned(int number, std::size_t width) {
+  const std::string digits = std::to_string(number);
+  return digits.size() < width ? std::string(width - digits.size(), ' ') + digits : digits;
+}
+
+inline std::string counted(int n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+inline std::string line_of(int round, int rank, const operation& op) {
+  std::string chunks = std::to_string(op.first);
+  if (op.count > 1) chunks += ".." + std::to_string(op.first + op.count - 1);
+  if (chunks.size() < 7) chunks.resize(7, ' ');
+  const std::string what = std::string(name_of(op.what)) + (op.divides ? ", divide\n" : "\n");
+  return right_aligned(round, 5) + right_aligned(op.peer, 6) + right_aligned(rank, 4) + "  " + chunks + "  " + what;
+}
+
+}  // namespace detail
+
+/// One line a message, as it is compiled (adjacent chunks together), ending with a line feed each. `s` is one that `verify` accepts.
+template <strategy S>
+std::string print(const S& s, int size) {
+  std::vector<program> programs;
+  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, size));
+  std::string text = s.name();
+  text += " on " + detail::counted(size, "rank") + ": " + detail::counted(s.chunks(size), "chunk") + ", ";
+  text += detail::counted(s.rounds(size), "round") + ", claims " + name_of(s.claim(size)) + "\n";
+  if (s.rounds(size) > 0) text += "round  from  to  chunks   what\n";
+  for (int k = 0; k < s.rounds(size); ++k)
+    for (const program& p : programs)
+      for (const operation& op : p.round(k))
+        if (op.what != operation::kind::send) text += detail::line_of(k, p.rank, op);
+  return text;
+}
+
+}  // namespace gradsync

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// What the ranks of a thread group share about one channel: for each rank where its buffers are, how many it has posted, and how far it
+/// has come.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gradsync/comm/flag.hpp"
+#include "gradsync/comm/transport.hpp"
+
+namespace gradsync::detail {
+
+// What a rank has lent. Its extents may be looked at in a pass only: afterwards a rank that fails takes them away.
+struct posting {
+  contribution lent;
+  std::size_t count = 0;
+};
+
+// One rank's lines in a channel. Only that rank raises the flags; everybody reads them.
+struct lane {
+  flag posted, progress;
+  alignas(128) std::atomic<std::uint32_t> inside{0};  // passes under way in peers' memory
+  std::vector<posting> posts;                         // a ring of slots, filled by the owner
+};
+
+struct crossing {
+  explicit crossing(int size) : lanes(std::make_unique<lane[]>(static_cast<std::size_t>(size))) {}
+  std::unique_ptr<lane[]> lanes;
+};
+
+}  // namespace gradsync::detail

@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// One rank's part of a strategy as flat data, made once: what a transport walks, without knowing the strategy.
+///
+/// The contract with transports, for a strategy that `verify` accepts:
+///   - operations of a round are in an order that is right to perform them in; sends are first, and only transports that pass messages
+///     perform them. A copy, add or join reads the peer's chunks as they are after the peer's previous round.
+///   - The k-th send of a round to a peer is the k-th operation of that peer's round that reads from here, with the same range.
+///   - A join is one operation a peer, by ascending peer, one after the other with the same range; all carry the same flags and hazards.
+///   - A write waits until each of its hazards' peers is through that round, since those peers read what it overwrites. Transports that
+///     pass messages have this by order.
+///   - `divides`: divide by Σw right after the write (after the last peer's of a join). With one rank there is no operation, and the
+///     caller divides.
+///
+///     const program steps = compile(ring{}, rank, size);   // collective/compile.hpp
+///     for (int k = 0; k < steps.rounds(); ++k)
+///       for (const operation& op : steps.round(k)) { ... }
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gradsync {
+
+/// `peer` must be through `round`, the last of its rounds in which it reads what is to be overwritten.
+struct hazard {
+  int peer, round;
+
+  friend constexpr bool operator==(const hazard&, const hazard&) = default;
+};
+
+/// One message: chunks first .. first + count - 1, to or from `peer`.
+struct operation {
+  enum class kind : std::uint8_t { send, copy, add, join } what;
+  bool divides;
+  int peer, first, count;
+  int hazard_begin, hazard_end;  ///< in program::hazards
+
+  friend constexpr bool operator==(const operation&, const operation&) = default;
+};
+
+constexpr const char* name_of(operation::kind what) {
+  constexpr const char* names[] = {"send", "copy", "add", "join"};
+  return names[static_cast<int>(what)];
+}
+
+struct program {
+  std::string name;  ///< of the strategy
+  int rank = 0, size = 1, chunks = 1;
+  bool fused = false;                  ///< the transport may run the whole as a pass of its own
+  std::vector<operation> operations;   ///< by round
+  std::vector<int> round_begin = {0};  ///< first operation of each round, and the end
+  std::vector<hazard> hazards;
+  std::vector<hazard> readers;  ///< per peer that reads this rank's memory, ascending: the last round in which it does
+
+  int rounds() const { return static_cast<int>(round_begin.size()) - 1; }
+  std::span<const operation> round(int k) const {
+    const std::size_t begin = static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k)]);
+    return {operations.data() + begin, static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k) + 1]) - begin};
+  }
+};
+
+}  // namespace gradsync

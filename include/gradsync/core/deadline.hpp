@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// How long to wait for a peer: not at all, until a point in time, or as long as it takes.
+///
+/// Time is read through a function pointer, so that tests can put a clock of their own in its place.
+#pragma once
+
+#include <chrono>
+
+namespace gradsync {
+
+/// Reads the time. The default is the steady clock.
+using clock_source = std::chrono::steady_clock::time_point (*)();
+
+struct deadline {
+  enum class kind : unsigned char { poll, until, never } how = kind::poll;
+  std::chrono::steady_clock::time_point at{};
+
+  static constexpr deadline poll() { return {}; }
+  static constexpr deadline never() { return {kind::never, {}}; }
+  static deadline after(std::chrono::nanoseconds limit, clock_source now = std::chrono::steady_clock::now) {
+    return {kind::until, now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit)};
+  }
+
+  constexpr bool polling() const { return how == kind::poll; }
+  bool passed(clock_source now) const { return how == kind::until && now() >= at; }
+};
+
+}  // namespace gradsync

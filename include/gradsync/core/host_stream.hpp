@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// The stream of CPU memory: each operation is done, by the calling thread, when the call returns. Holds nothing; any number of threads
+/// may have one.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "gradsync/core/arithmetic.hpp"
+#include "gradsync/core/buffer_view.hpp"
+#include "gradsync/core/stream.hpp"
+
+namespace gradsync {
+
+class host_stream {
+ public:
+  static constexpr std::size_t max_partials = 62;  ///< one for each doubling of the number of micro-steps
+
+  void fold(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
+    std::array<buffer_view, max_partials + 2> views;
+    views[0] = to;
+    views[1] = weight == 0 ? to : leaf;  // a leaf of weight 0 may not even exist
+    for (std::size_t k = 0; k < partials.size(); ++k) views[k + 2] = partials[k];
+    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
+      walk<T>(std::span(views).first(partials.size() + 2), [&](std::span<T*> p, std::size_t n) {
+        gradsync::fold<T>(p[0], p[1], weight, p.data() + 2, static_cast<int>(p.size()) - 2, n);
+      });
+    });
+  }
+
+  void divide(const buffer_view& to, double total_weight) {
+    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
+      walk<T>(std::span(&to, 1), [&](std::span<T*> p, std::size_t n) { gradsync::divide<T>(p[0], n, divisor<T>(total_weight)); });
+    });
+  }
+
+  void copy(const buffer_view& to, const buffer_view& from) {
+    const std::array<buffer_view, 2> views{to, from};
+    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
+      walk<T>(std::span(views), [](std::span<T*> p, std::size_t n) { std::memmove(p[0], p[1], n * sizeof(T)); });
+    });
+  }
+
+ private:
+  template <class T, class F>
+  static void walk(std::span<const buffer_view> views, F&& f) {
+    std::array<T*, max_partials + 2> pointers;
+    std::array<std::size_t, max_partials + 2> cursor;
+    for_each_run<T>(views, 0, views[0].count(), std::span(pointers).first(views.size()), std::span(cursor).first(views.size()), f);
+  }
+};
+
+static_assert(stream<host_stream>);
+
+}  // namespace gradsync

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// Everything that needs the standard library alone.
+#pragma once
+
+#if __cplusplus < 202002L
+#error "gradsync needs C++20: compile with -std=c++20 (Bazel: build --cxxopt=-std=c++20)"
+#endif
+
+#include "gradsync/collective/collective.hpp"
+#include "gradsync/collective/cost.hpp"
+#include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/native.hpp"
+#include "gradsync/collective/print.hpp"
+#include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/tree.hpp"
+#include "gradsync/comm/threads.hpp"
+#include "gradsync/data/distributed_sampler.hpp"
+#include "gradsync/model/describe.hpp"
+#include "gradsync/model/fingerprint.hpp"
+#include "gradsync/model/for_each_parameter.hpp"
+#include "gradsync/optim/adamw.hpp"
+#include "gradsync/optim/sgd.hpp"
+#include "gradsync/synchronizer.hpp"
+#include "gradsync/trace/chrome.hpp"

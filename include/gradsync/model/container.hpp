@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// What counts as contiguous floats, and how they are reached once the type is forgotten.
+///
+/// Everything with `data()` and `size()` over floats fits: std::vector, std::array, std::span, Eigen's Matrix, Array and Map (Eigen is not
+/// included here), and every type for which `parameter_access` has `value`.
+///
+///     static_assert(float_container<std::vector<float>> && float_container<Eigen::MatrixXf>);
+///     accessor a = accessor_of<std::vector<float>, std::vector<float>>();   // of a gradient, beside the type of its value
+#pragma once
+
+#include <concepts>     // what a type can do
+#include <cstddef>      // std::byte
+#include <span>         // views that can be pointed elsewhere
+#include <type_traits>  // element types
+#include <utility>      // declval
+
+#include "gradsync/model/parameter.hpp"
+#include "gradsync/model/parameter_access.hpp"
+
+namespace gradsync {
+namespace detail {
+
+template <class T>
+concept contiguous = requires(T& x) {
+  { x.size() } -> std::convertible_to<std::size_t>;
+  requires std::is_pointer_v<decltype(x.data())>;
+};
+
+template <class T>
+concept has_access_value = requires(T& x) {
+  { parameter_access<T>::value(x) } -> contiguous;
+};
+template <class T>
+concept has_access_grad = requires(T& x) {
+  { parameter_access<T>::grad(x) } -> contiguous;
+};
+
+template <class T>
+constexpr decltype(auto) elements_of(T& x) {
+  if constexpr (has_access_value<T>) return parameter_access<T>::value(x);
+  else return (x);
+}
+
+}  // namespace detail
+
+/// The type of the elements of a container; const where they cannot be written.
+template <class T>
+using element_type = std::remove_pointer_t<decltype(detail::elements_of(std::declval<T&>()).data())>;
+
+/// Contiguous floats of any precision, perhaps const.
+template <class T>
+concept float_container = std::is_class_v<T> &&
+    (detail::contiguous<T> || detail::has_access_value<T>)&&std::is_floating_point_v<element_type<T>>;
+
+namespace detail {
+
+template <class Elements>
+memory memory_of(Elements&& elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), static_cast<std::size_t>(elements.size())};
+}
+
+template <class T>
+memory read(void* object) {
+  return memory_of(elements_of(*static_cast<T*>(object)));
+}
+template <class T>
+memory read_grad(void* object) {
+  return memory_of(parameter_access<T>::grad(*static_cast<T*>(object)));
+}
+
+// Eigen's maps and matrices all have a `resize`, but only its owning types take the shape of another.
+template <class T>
+concept is_eigen = requires {
+  T::SizeAtCompileTime;
+};
+
+template <class T, class Like>
+void resize(void* object, const void* like) {
+  T& x = *static_cast<T*>(object);
+  const Like& other = *static_cast<const Like*>(like);
+  if constexpr (is_eigen<T>) x.resizeLike(other);
+  else x.resize(static_cast<std::size_t>(other.size()));
+}
+template <class T, class Like>
+concept resizable_like = contiguous<T> && contiguous<const Like> &&
+    ((is_eigen<T> && is_eigen<Like> && requires(T & x, const Like& other) { x.resizeLike(other); }) ||
+     (!is_eigen<T> && requires(T & x, std::size_t count) { x.resize(count); }));
+
+template <class T>
+inline constexpr bool is_dynamic_span = false;
+template <class E>
+inline constexpr bool is_dynamic_span<std::span<E>> = true;
+
+template <class T>
+void point(void* object, std::byte* data, std::size_t count) {
+  *static_cast<T*>(object) = T(reinterpret_cast<element_type<T>*>(data), count);
+}
+
+// A map or block of Eigen may step over elements that are not its own.
+template <class T>
+bool has_gaps(const T& x) {
+  if constexpr (requires {
+                  x.innerStride();
+                  x.outerStride();
+                  x.innerSize();
+                  x.outerSize();
+                })
+    return x.size() > 0 && ((x.innerStride() != 1 && x.innerSize() > 1) || (x.outerSize() > 1 && x.outerStride() != x.innerSize()));
+  else return false;
+}
+
+}  // namespace detail
+
+/// How to reach the floats of a T; `Like` is the type whose shape it may be asked to take.
+template <float_container T, class Like = T>
+constexpr accessor accessor_of() {
+  accessor a{.read = detail::read<T>, .resize = nullptr, .point = nullptr};
+  if constexpr (detail::resizable_like<T, Like> && !detail::has_access_value<T>) a.resize = detail::resize<T, Like>;
+  if constexpr (detail::is_dynamic_span<T>) a.point = detail::point<T>;
+  return a;
+}
+
+}  // namespace gradsync

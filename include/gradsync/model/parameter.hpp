@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// One parameter of a user's model, without its type: what it is called, and how to find its value and gradient in the user's objects.
+///
+/// Data pointers are read afresh at each call, since users assign to their gradients (`net.bias.grad = …`); the objects themselves may not
+/// move.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "gradsync/core/dtype.hpp"
+
+namespace gradsync {
+
+/// Contiguous elements inside a user's object, owned by it.
+struct memory {
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+};
+
+/// How to reach the elements of one of the user's objects. What its type cannot do is null.
+struct accessor {
+  memory (*read)(void* object) = nullptr;
+  /// An owning, resizable type: takes the shape of the value object `like`; what its elements then hold is unspecified.
+  void (*resize)(void* object, const void* like) = nullptr;
+  void (*point)(void* object, std::byte* data, std::size_t count) = nullptr;  ///< a view that can be made to look elsewhere
+};
+
+/// One name under which a parameter stands in the model. Any of the addresses, handed to a mark, means this alias.
+struct alias {
+  std::string name;                 ///< path from the model: `layers[3].weight`
+  const void* parameter = nullptr;  ///< the object that holds value and gradient, or the value object again
+  void* value = nullptr;
+  void* grad = nullptr;
+};
+
+/// A parameter, and all names that share its value (a tied parameter has several).
+struct parameter {
+  dtype type = dtype::float32;
+  std::size_t count = 0;  ///< elements of the value
+  accessor value_access, grad_access;
+  std::vector<alias> aliases;  ///< in model order; never empty
+
+  const std::string& name() const { return aliases.front().name; }
+  memory value() const { return value_access.read(aliases.front().value); }
+  memory grad() const { return grad_access.read(aliases.front().grad); }
+  std::size_t bytes() const { return count * size_of(type); }
+
+  /// Gives an empty gradient the shape of its value. False, and nothing done, where the type of the gradient cannot be resized.
+  bool resize_grad() const {
+    if (grad_access.resize == nullptr) return false;
+    for (const alias& a : aliases)
+      if (grad_access.read(a.grad).count != count) grad_access.resize(a.grad, a.value);
+    return true;
+  }
+};
+
+}  // namespace gradsync

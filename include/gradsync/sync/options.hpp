@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// What a synchronizer can be asked to do otherwise, and what it reports of its memory. All ranks give the same options.
+#pragma once
+
+#include <cstddef>
+
+#include "gradsync/bucket/plan.hpp"
+#include "gradsync/trace/recorder.hpp"
+
+namespace gradsync {
+
+/// Who drives communication while backward computes. Ranks may differ in it.
+enum class progress : unsigned char {
+  automatic,  ///< `thread` if ranks and communication threads all find a CPU, else `at_marks`
+  thread,     ///< a thread a rank: buckets are summed while the rank computes, or sleeps, or waits
+  at_marks,   ///< the calling thread, at each mark and in finish(); a mark never waits for a peer
+};
+
+/// How gradients of several micro-steps come together on a rank.
+enum class accumulation_mode : unsigned char {
+  tree,   ///< the user overwrites each gradient; the library adds, in the canonical tree (up to log2(n) + 1 copies)
+  plain,  ///< the user's backward pass adds to the gradient and zeroes it after the update; the library reads it at the last mark
+};
+
+struct synchronizer_options {
+  std::size_t bucket_bytes = 25 << 20;       ///< cap of a bucket; 0: one for each parameter
+  std::size_t first_bucket_bytes = 1 << 20;  ///< cap of the first bucket, where that is less
+  gradsync::layout layout = layout::automatic;
+  gradsync::progress progress = progress::automatic;
+  accumulation_mode accumulation = accumulation_mode::tree;
+  gradsync::recorder* recorder = nullptr;  ///< not owned; gets the times of each update
+};
+
+/// What a replica costs, in bytes. Optimizers report their own state.
+struct memory_report {
+  std::size_t values = 0, gradients = 0;  ///< the user's
+  std::size_t buckets = 0;                ///< storage that gradients are copied into, or adopted by
+  std::size_t partial_sums = 0;           ///< of accumulation; grows to its full size during the first update
+};
+
+}  // namespace gradsync

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// Sends buckets on their way and brings them home: the communication stream of one rank.
+///
+/// `launch` lends the next bucket of the plan and never waits. Its collective is driven by a thread of the reducer's own
+/// (`progress::thread`), or by the calling thread whenever it comes by (`at_marks`): `poll` then goes as far as the peers are ready, and
+/// `finish` goes to the end.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gradsync/bucket/plan.hpp"
+#include "gradsync/bucket/storage.hpp"
+#include "gradsync/collective/collective.hpp"
+#include "gradsync/collective/run.hpp"
+#include "gradsync/comm/flag.hpp"
+#include "gradsync/comm/transport.hpp"
+#include "gradsync/core/affinity.hpp"
+#include "gradsync/core/error.hpp"
+#include "gradsync/sync/options.hpp"
+#include "gradsync/trace/recorder.hpp"
+
+namespace gradsync {
+
+template <transport Communicator>
+class reducer {
+ public:
+  using stream_type = typename Communicator::stream_type;
+
+  reducer(const collective<Communicator>& sum, const bucket_plan& plan, std::span<const parameter> parameters, bucket_storage& storage,
+          progress how)
+      : sum_(sum), channel_(sum.communicator().open(2 * plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
+        cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
+    const int size = sum.communicator().size();
+    if (size > 1 && (how == progress::thread || (how == progress::automatic && 2 * size <= usable_cpus())))
+      driver_ = std::thread([this] { serve(); });
+  }
+
+  ~reducer() {
+    const bool lent = launched_.value() != completed_.value();
+    if (lent) fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed before finish()", here(completed()))));
+    if (driver_.joinable()) {
+      stop_.store(true, std::memory_order_release);
+      launched_.wake();
+      driver_.join();
+    }
+    if (lent) channel_.leave();
+  }
+  reducer(const reducer&) = delete;
+  reducer& operator=(const reducer&) = delete;
+
+  progress how() const { return driver_.joinable() ? progress::thread : progress::at_marks; }
+
+  /// A fused pass multiplies each rank's gradients by its weight on the way; elsewhere that is done before `launch`.
+  bool scales() const { return sum_.steps().fused && sum_.communicator().size() > 1; }
+
+  /// A new update. Nothing may be under way.
+  void begin(std::int64_t step) {
+    step_ = step;
+    first_ = launched_.value();
+  }
+
+  /// Sends the next bucket of the plan: all its gradients are placed.
+  void launch(double scale, double weight) {
+    const std::size_t b = launched();
+    times_[b] = {.ready = now(), .start = {}, .end = {}, .busy = {}, .exposed = {}};
+    const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight};
+    if (sum_.communicator().size() > 1) {
+      cursors_[b] = {.place = channel_.post(sum_.steps(), mine), .round = 0, .piece = 0};
+      launched_.raise(launched_.value() + 1);
+    } else {
+      stream_.divide(mine.buffer, weight);
+      storage_->unpack(stream_, b);
+      done_alone(b);
+    }
+    total_weight_ = weight;
+  }
+
+  /// One rank alone, whose gradients are the mean already: the next bucket is done as it is.
+  void skip(double weight) {
+    const std::size_t b = launched();
+    times_[b] = {.ready = now(), .start = {}, .end = {}, .busy = {}, .exposed = {}};
+    done_alone(b);
+    total_weight_ = weight;
+  }
+
+  std::size_t launched() const { return launched_.value() - first_; }
+  /// Buckets of this update whose mean is in place.
+  std::size_t completed() const { return completed_.value() - first_; }
+
+  /// Goes as far as possible without waiting. Throws what a peer or the driving thread has thrown.
+  void poll() {
+    if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+    if (!driver_.joinable() && completed() != launched()) guarded([&] { drive(deadline::poll); });
+  }
+
+  /// Waits until every bucket of the update is home. Σ weights of all ranks.
+  double finish() {
+    const time_point called = now();
+    const std::uint32_t last = first_ + static_cast<std::uint32_t>(times_.size());
+    if (driver_.joinable()) {
+      completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
+      if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+      time_point from = called;
+      for (bucket_times& t : times_)
+        if (t.end > from) t.exposed = t.end - std::exchange(from, t.end);
+    } else {
+      if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
+      for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
+    }
+    return sum_.communicator().size() > 1 ? channel_.total_weight(cursors_.back().place) : total_weight_;
+  }
+
+  const std::vector<bucket_times>& times() const { return times_; }
+
+  /// Ends all ranks' waits with this error, placed where it happened.
+  void fail(std::exception_ptr error) { sum_.communicator().fail(std::move(error)); }
+
+ private:
+  static time_point now() { return std::chrono::steady_clock::now(); }
+
+  place here(std::size_t b) const {
+    place p{.rank = sum_.communicator().rank(), .step = step_, .bucket = -1, .parameter = {}};
+    if (b < plan_->buckets.size()) {
+      p.bucket = static_cast<int>(b);
+      p.parameter = parameters_[plan_->buckets[b].slots.front().parameter].name();
+    }
+    return p;
+  }
+
+  // An error names its place, and the peers are told before this rank unwinds.
+  template <class F>
+  void guarded(F&& f) {
+    try {
+      f();
+    } catch (error& e) {
+      e.locate(here(driven_));
+      fail(std::current_exception());
+      throw;
+    } catch (...) {
+      fail(std::current_exception());
+      throw;
+    }
+  }
+
+  // Runs each launched bucket in order, and drains those that have run. Returns when there is nothing left, or, if `limit()` is a poll,
+  // nothing ready.
+  template <class F>
+  void drive(F&& limit) {
+    auto drained = [&](const deadline& until) {
+      if (!timed(drained_.bucket, [&](cursor& at) { return channel_.drain(sum_.steps(), at.place, until); })) return false;
+      complete();
+      return true;
+    };
+    for (;;) {
+      while (drained_.count != ran_.count && drained(deadline::poll())) continue;
+      if (ran_.count != launched_.value()) {
+        bucket_times& t = times_[ran_.bucket];
+        if (t.start == time_point{}) t.start = now();
+        if (!timed(ran_.bucket, [&](cursor& at) { return run(sum_.steps(), channel_, at, limit()); })) return;
+        advance(ran_);
+      } else if (drained_.count == ran_.count || !drained(limit())) {
+        return;
+      }
+    }
+  }
+
+  template <class F>
+  bool timed(std::size_t bucket, F&& f) {
+    driven_ = bucket;
+    const time_point from = now();
+    const bool done = f(cursors_[bucket]);
+    times_[bucket].busy += now() - from;
+    return done;
+  }
+
+  void complete() {
+    storage_->unpack(stream_, drained_.bucket);
+    times_[drained_.bucket].end = now();
+    advance(drained_);
+    completed_.raise(drained_.count);
+  }
+
+  void done_alone(std::size_t b) {
+    times_[b].start = times_[b].end = now();
+    launched_.raise(launched_.value() + 1);
+    completed_.raise(launched_.value());
+  }
+
+  // The driving thread: sleeps until there is a bucket, drives, and leaves its error to the calling thread.
+  void serve() {
+    try {
+      while (launched_.wait(ran_.count + 1, [&] { return !stop_.load(std::memory_order_acquire); }))
+        guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
+    } catch (...) {
+      error_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+      completed_.wake();
+    }
+  }
+
+  // A position in the endless sequence of buckets. Belongs to the driver, which never looks back at an update: the next one may have begun.
+  struct position {
+    std::uint32_t count = 0;
+    std::size_t bucket = 0;
+  };
+  void advance(position& at) const {
+    ++at.count;
+    if (++at.bucket == plan_->buckets.size()) at.bucket = 0;
+  }
+
+  collective<Communicator> sum_;
+  decltype(std::declval<Communicator&>().open(1)) channel_;
+  const bucket_plan* plan_;
+  std::span<const parameter> parameters_;
+  bucket_storage* storage_;
+  stream_type stream_;
+  std::vector<cursor> cursors_;      // written before launched_ is raised, then the driver's
+  std::vector<bucket_times> times_;  // the driver's until completed_ is raised
+  std::int64_t step_ = 0;
+  position ran_, drained_;   // the driver's
+  std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about
+  std::uint32_t first_ = 0;  // launched_ at the update's begin
+  double total_weight_ = 0;
+  flag launched_, completed_;
+  std::atomic<bool> stop_{false}, failed_{false};
+  std::exception_ptr error_;
+  std::thread driver_;
+};
+
+}  // namespace gradsync

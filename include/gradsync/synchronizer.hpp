@@ -1,0 +1,291 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// The front door: keeps a model's replicas in step.
+///
+///     gradsync::synchronizer sync{net, comm};         // every rank now has rank 0's values
+///     for (auto batch : my_share) {
+///       sync.begin({.weight = batch.size()});         // optional: weight 1, the gradient is a mean, one micro-step
+///       net.bias.grad = …;  sync.mark_ready(net.bias);    // its bucket leaves while the rest is computed
+///       net.weight.grad = …;  sync.mark_ready(net.weight);
+///       sync.finish();                                // every gradient is the mean over all examples of all ranks
+///     }
+///
+/// One synchronizer a rank and model, used by that rank's thread. The model must not move while it lives. A gradient belongs to the
+/// library from its mark until `finish()` returns. An update is one or more micro-steps (see sync/step.hpp); ranks may differ in their
+/// number of `more` micro-steps, not of `last` ones.
+///
+/// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
+/// all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradsync/bucket/plan.hpp"
+#include "gradsync/bucket/storage.hpp"
+#include "gradsync/collective/collective.hpp"
+#include "gradsync/comm/transport.hpp"
+#include "gradsync/core/error.hpp"
+#include "gradsync/guard/consistency.hpp"
+#include "gradsync/model/for_each_parameter.hpp"
+#include "gradsync/model/parameter.hpp"
+#include "gradsync/sync/accumulation.hpp"
+#include "gradsync/sync/options.hpp"
+#include "gradsync/sync/plain_window.hpp"
+#include "gradsync/sync/ready_tracker.hpp"
+#include "gradsync/sync/reducer.hpp"
+#include "gradsync/sync/step.hpp"
+#include "gradsync/trace/metrics.hpp"
+#include "gradsync/trace/recorder.hpp"
+
+namespace gradsync {
+
+template <class Model, transport Communicator>
+class synchronizer {
+ public:
+  /// The gradients stand beside the values. All ranks construct theirs together; blocks; afterwards every rank has rank 0's values.
+  synchronizer(Model& model, Communicator& comm, const synchronizer_options& options = {})
+      : synchronizer(model, collective<Communicator>(comm), options) {}
+  synchronizer(Model& model, const collective<Communicator>& sum, const synchronizer_options& options = {})
+      : synchronizer(model, sum, options, parameters_of(model)) {}
+
+  /// The gradients are in a second object of the model's type.
+  synchronizer(Model& model, Model& grads, Communicator& comm, const synchronizer_options& options = {})
+      : synchronizer(model, grads, collective<Communicator>(comm), options) {}
+  synchronizer(Model& model, Model& grads, const collective<Communicator>& sum, const synchronizer_options& options = {})
+      : synchronizer(model, sum, options, parameters_of(model, grads)) {}
+
+  /// With buckets on their way, or in an update that an exception ends, this ends the group on all ranks, and waits until no peer is in
+  /// this rank's gradients.
+  ~synchronizer() {
+    if (window_open_ && std::uncaught_exceptions() > exceptions_)
+      reducer_.fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed in the middle of an update", here())));
+  }
+  synchronizer(const synchronizer&) = delete;
+  synchronizer& operator=(const synchronizer&) = delete;
+
+  /// Begins a micro-step.
+  void begin(const step_options& options = {}) {
+    if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
+    at_here([&] { check(options); });
+    if (plain()) at_here([&] { plain_.check(options); });
+    if (options.micro_step == micro_step::more && !plain()) sums_.reserve();
+    if (!window_open_) reducer_.begin(updates_);
+    step_ = options;
+    in_step_ = window_open_ = true;
+    times_.begin = std::chrono::steady_clock::now();
+    tracker_.reset();
+  }
+
+  /// The gradient of a parameter is final for this micro-step. `part` is a parameter, its value or gradient, a layer, or the whole model.
+  /// Costs a lookup; closes a bucket at times; never waits for a peer.
+  template <class Part>
+  void mark_ready(Part& part) {
+    for_each_mark(part, [&](const void* address) {
+      const std::size_t i = index_.find(address);
+      if (i == address_index::none)
+        throw usage_error("mark_ready() of an object that is no parameter of the synchronizer's model; mark the object itself, not a copy",
+                          here());
+      if (!in_step_) begin();
+      mark(i);
+    });
+  }
+
+  /// Everything that is not yet ready is.
+  void mark_all_ready() {
+    if (!in_step_) begin();
+    for (std::size_t i = parameters_.size(); i-- > 0;)
+      while (tracker_.missing_marks(i) > 0) mark(i);
+  }
+
+  /// Ends the micro-step. After the last one of an update every gradient is the mean over all examples of all ranks, and the same bits on
+  /// all of them.
+  step_result finish() {
+    if (!in_step_) throw usage_error("finish() without a micro-step: begin() or mark a gradient first", here());
+    at_here([&] { tracker_.check_all_ready(); });
+    if (step_.micro_step == micro_step::more) {
+      plain() ? plain_.count(step_) : sums_.count(step_.weight.value());
+      in_step_ = false;
+      return {.updated = false, .weight = 0, .step = updates_};
+    }
+    times_.finish = std::chrono::steady_clock::now();
+    const double weight = reducer_.finish();
+    in_step_ = window_open_ = false;
+    sums_.reset();
+    plain_ = {};
+    record();
+    return {.updated = true, .weight = weight, .step = updates_++};
+  }
+
+  /// A whole last micro-step of weight 0, in place of begin, marks and finish: for a rank without data, and to cut an update short.
+  step_result contribute_nothing() {
+    begin({.weight = 0});
+    mark_all_ready();
+    return finish();
+  }
+
+  /// Buckets of this update whose mean is in place, here.
+  std::size_t completed_buckets() const { return reducer_.completed(); }
+
+  const bucket_plan& plan() const { return *plan_; }
+  std::span<const parameter> parameters() const { return parameters_; }
+  /// The bucket plan as a table.
+  std::string describe_plan() const { return describe(*plan_, parameters_, storage_.how()); }
+  gradsync::progress progress() const { return reducer_.how(); }
+  gradsync::layout layout() const { return storage_.how(); }
+  const gradsync::metrics& metrics() const { return metrics_; }
+
+  memory_report memory() const {
+    memory_report report{.values = 0, .gradients = 0, .buckets = storage_.bytes(), .partial_sums = sums_.bytes()};
+    for (const parameter& p : parameters_) report.values += p.bytes();
+    report.gradients = storage_.how() == layout::adopted && report.buckets > 0 ? 0 : report.values;
+    return report;
+  }
+
+ private:
+  synchronizer(Model&, const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
+      : options_(options), sum_(sum), parameters_(std::move(parameters)),
+        plan_(std::make_unique<bucket_plan>(
+            make_plan(parameters_, {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes}))),
+        index_(parameters_), tracker_(*plan_, parameters_), sums_(parameters_), storage_(agreed(), parameters_, chosen_layout(options)),
+        reducer_(sum_, *plan_, parameters_, storage_, options.progress) {
+    spread_values();
+    times_.buckets.resize(plan_->buckets.size());
+    metrics_.buckets.resize(plan_->buckets.size());
+  }
+
+  Communicator& comm() const { return sum_.communicator(); }
+  place here() const { return {.rank = comm().rank(), .step = updates_, .bucket = -1, .parameter = {}}; }
+  // Adds rank and step to an error of a part that does not know them.
+  template <class F>
+  decltype(auto) at_here(F&& f) const {
+    try {
+      return f();
+    } catch (error& e) {
+      e.locate(here());
+      throw;
+    }
+  }
+
+  static gradsync::layout chosen_layout(const synchronizer_options& options) {
+    if (options.layout != layout::automatic) return options.layout;
+    return Communicator::peer_addressable ? layout::in_place : layout::packed;
+  }
+
+  // The first thing that ranks do together, so that nothing is built on a difference.
+  const bucket_plan& agreed() {
+    std::vector<agreement> items;
+    const std::string same = "give every rank the same options";
+    auto number = [&](const char* name, std::size_t value) { items.push_back({name, std::to_string(value), same, false}); };
+    for (const parameter& p : parameters_)
+      items.push_back(
+          {p.name(), std::to_string(p.count) + " elements of " + name_of(p.type), "build the model in the same order on every rank", true});
+    number("bucket_bytes", options_.bucket_bytes);
+    number("first_bucket_bytes", options_.first_bucket_bytes);
+    number("layout", static_cast<std::size_t>(options_.layout));
+    number("accumulation", static_cast<std::size_t>(options_.accumulation));
+    items.push_back(
+        {"strategy",
+         sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " + std::to_string(sum_.steps().chunks) + " chunks",
+         same, false});
+    items.push_back(compile_flags());
+    check_agreement(comm(), items);
+    return *plan_;
+  }
+
+  void spread_values() {
+    for (const dtype type : {dtype::float32, dtype::float64}) {
+      std::vector<extent> extents;
+      std::size_t count = 0;
+      for (const parameter& p : parameters_)
+        if (p.type == type) extents.push_back({p.value().data, std::exchange(count, count + p.count), p.count});
+      if (count > 0) comm().broadcast(buffer_view{type, extents}, 0);
+    }
+  }
+
+  bool plain() const { return options_.accumulation == accumulation_mode::plain; }
+  // The factor that makes this micro-step's gradient a sum; 0 means that it is not read.
+  double scale() const { return plain() ? plain_.scale(step_) : leaf_scale(step_); }
+  double total_weight() const { return plain() ? plain_.total(step_) : sums_.total(step_.weight.value()); }
+  bool first_micro_step() const { return plain() ? plain_.empty() : sums_.micro_steps() == 0; }
+
+  void mark(std::size_t i) {
+    if (tracker_.missing_marks(i) != 1)
+      return at_here([&] { tracker_.mark(i); });  // another alias's layer still has to add its part, or one mark too many
+    const bool last = step_.micro_step == micro_step::last;
+    if (last) place_last(i, gradient(i));
+    else if (!plain()) sums_.take(stream_, i, gradient(i), scale());
+    tracker_.mark(i);
+    if (!last) return;
+    for (std::size_t b = 0; tracker_.next_full(b);) launch();
+    reducer_.poll();
+  }
+
+  // Where the gradient is now. A rank that contributes nothing may not have made it yet.
+  struct memory gradient(std::size_t i) {
+    const parameter& p = parameters_[i];
+    struct memory grad = p.grad();
+    if (grad.count == 0 && p.count > 0 && scale() == 0 && p.resize_grad()) grad = p.grad();
+    if (grad.count == p.count) return grad;
+    throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value " + std::to_string(p.count),
+                      {.rank = comm().rank(), .step = updates_, .bucket = static_cast<int>(plan_->bucket_of[i]), .parameter = p.name()});
+  }
+
+  void place_last(std::size_t i, struct memory grad) {
+    const struct memory home = at_here([&] { return storage_.place(i, grad); });
+    const double factor = scale();
+    const bool in_pass = reducer_.scales() && factor != 0;  // the fused pass multiplies
+    if (untouched()) {
+      if (home.data != grad.data) sums_.close(stream_, home, i, grad, 1);
+    } else if (home.data != grad.data || sums_.micro_steps() > 0 || (factor != 1 && !in_pass)) {
+      sums_.close(stream_, home, i, grad, factor);
+    }
+  }
+
+  // One rank's one mean is the result already, to the bit.
+  bool untouched() const {
+    return comm().size() == 1 && first_micro_step() && step_.gradient == gradient_kind::mean && step_.weight.value() != 0;
+  }
+
+  void launch() {
+    const double factor = scale();
+    const bool in_pass = reducer_.scales() && factor != 0 && sums_.micro_steps() == 0 && storage_.how() != layout::packed;
+    if (untouched()) reducer_.skip(total_weight());
+    else reducer_.launch(in_pass ? factor : 1, total_weight());
+  }
+
+  void record() {
+    times_.end = std::chrono::steady_clock::now();
+    times_.step = updates_;
+    times_.buckets = reducer_.times();
+    metrics_.add(times_);
+    if (options_.recorder != nullptr) options_.recorder->record(times_);
+  }
+
+  synchronizer_options options_;
+  collective<Communicator> sum_;
+  std::vector<parameter> parameters_;
+  std::unique_ptr<bucket_plan> plan_;
+  address_index index_;
+  ready_tracker tracker_;
+  accumulation sums_;
+  typename Communicator::stream_type stream_;
+  bucket_storage storage_;
+  reducer<Communicator> reducer_;
+  gradsync::metrics metrics_;
+  step_times times_;
+  plain_window plain_;
+  step_options step_;
+  bool in_step_ = false, window_open_ = false;
+  std::int64_t updates_ = 0;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace gradsync

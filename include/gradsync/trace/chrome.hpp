@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// Recorded updates as a Chrome trace (the JSON array format), which ui.perfetto.dev and chrome://tracing open.
+///
+/// A process a rank: the row "compute" holds each update's backward pass and the wait in finish(), one row a bucket holds its collective.
+///     std::ofstream("trace.json") << gradsync::chrome_trace(recorders);
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "gradsync/trace/recorder.hpp"
+
+namespace gradsync {
+
+namespace detail {
+
+class trace_text {
+ public:
+  explicit trace_text(time_point origin) : origin_(origin) {}
+
+  void name(const char* what, int process, std::size_t row, const std::string& text) {
+    item(R"({"ph":"M","name":")" + std::string(what) + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" + std::to_string(row) +
+         R"(,"args":{"name":")" + text + R"("}})");
+  }
+
+  void span(const std::string& name, int process, std::size_t row, time_point begin, time_point end, std::int64_t step) {
+    item(R"({"ph":"X","name":")" + name + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" + std::to_string(row) + R"(,"ts":)" +
+         microseconds(begin - origin_) + R"(,"dur":)" + microseconds(end - begin) + R"(,"args":{"step":)" + std::to_string(step) + "}}");
+  }
+
+  std::string close() && { return "[\n" + text_ + "\n]\n"; }
+
+ private:
+  void item(const std::string& json) {
+    if (!text_.empty()) text_ += ",\n";
+    text_ += json;
+  }
+
+  static std::string microseconds(std::chrono::nanoseconds t) {
+    const std::string thousandths = std::to_string(t.count() % 1000);
+    return std::to_string(t.count() / 1000) + '.' + std::string(3 - thousandths.size(), '0') + thousandths;
+  }
+
+  time_point origin_;
+  std::string text_;
+};
+
+}  // namespace detail
+
+/// Times are relative to the first begin of any rank.
+inline std::string chrome_trace(std::span<const recorder> ranks) {
+  time_point origin = time_point::max();
+  for (const recorder& r : ranks)
+    if (!r.steps().empty() && r.steps().front().begin < origin) origin = r.steps().front().begin;
+  detail::trace_text text(origin);
+  for (const recorder& r : ranks) {
+    text.name("process_name", r.rank(), 0, "rank " + std::to_string(r.rank()));
+    text.name("thread_name", r.rank(), 0, "compute");
+    const std::size_t buckets = r.steps().empty() ? 0 : r.steps().front().buckets.size();
+    for (std::size_t b = 0; b < buckets; ++b) text.name("thread_name", r.rank(), b + 1, "bucket " + std::to_string(b));
+    for (const step_times& s : r.steps()) {
+      text.span("backward", r.rank(), 0, s.begin, s.finish, s.step);
+      text.span("finish", r.rank(), 0, s.finish, s.end, s.step);
+      for (std::size_t b = 0; b < s.buckets.size(); ++b)
+        text.span("all-reduce", r.rank(), b + 1, s.buckets[b].start, s.buckets[b].end, s.step);
+    }
+  }
+  return std::move(text).close();
+}
+
+}  // namespace gradsync

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// What happened to the buckets of a rank, step by step. One recorder a rank; the synchronizer writes to it in `finish()`, on the calling
+/// thread.
+///
+///     gradsync::recorder recorder{comm.rank()};
+///     gradsync::synchronizer sync{net, comm, {.recorder = &recorder}};
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gradsync {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+/// A bucket's way through one update.
+struct bucket_times {
+  time_point ready, start, end;        ///< all its gradients marked; its collective first driven; the mean in place
+  std::chrono::nanoseconds busy{};     ///< that the driving thread gave to it, waits for peers included
+  std::chrono::nanoseconds exposed{};  ///< of these, when the calling thread could not compute
+};
+
+/// One update of one rank.
+struct step_times {
+  std::int64_t step = 0;
+  time_point begin, finish, end;  ///< of the last micro-step: its begin, the call of finish(), its return
+  std::vector<bucket_times> buckets;
+};
+
+class recorder {
+ public:
+  /// Keeps up to `steps` updates; what comes later is counted, not kept.
+  explicit recorder(int rank, std::size_t steps = 100'000) : rank_(rank), limit_(steps) {}
+
+  void record(const step_times& step) {
+    if (steps_.size() < limit_) steps_.push_back(step);
+    else ++dropped_;
+  }
+
+  int rank() const { return rank_; }
+  const std::vector<step_times>& steps() const { return steps_; }
+  std::size_t dropped() const { return dropped_; }
+
+ private:
+  int rank_;
+  std::size_t limit_, dropped_ = 0;
+  std::vector<step_times> steps_;
+};
+
+}  // namespace gradsync

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "gradsync/collective/native.hpp"
+#include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/schedule.hpp"
+#include "gradsync/collective/tree.hpp"
+#include "tests/laws/strategy_laws.hpp"
+
+using namespace gradsync;
+
+namespace {
+
+// The strategy on the first page of schedule.hpp.
+struct everyone_to_rank_0 {
+  constexpr const char* name() const { return "everyone_to_rank_0"; }
+  constexpr level claim(int) const { return level::canonical; }
+  constexpr int chunks(int) const { return 1; }
+  constexpr int rounds(int size) const { return size > 1 ? 2 : 0; }
+  template <class Post>
+  constexpr void round(int k, int rank, int size, Post&& post) const {
+    if (k == 0 && rank > 0) post(send{0, 0, 1});
+    if (k == 1 && rank > 0) post(receive{0, 0, 1, effect::copy});
+    for (int peer = 1; rank == 0 && peer < size; ++peer) {
+      if (k == 0) post(receive{peer, 0, 1, effect::join});
+      else post(send{peer, 0, 1});
+    }
+  }
+};
+
+struct without_claim {
+  constexpr const char* name() const { return "without_claim"; }
+  constexpr int chunks(int) const { return 1; }
+  constexpr int rounds(int) const { return 0; }
+  template <class Post>
+  constexpr void round(int, int, int, Post&&) const {}
+};
+
+struct not_fused : everyone_to_rank_0 {
+  static constexpr bool fused = false;
+};
+
+// What rank 0 divides, and where.
+template <strategy S>
+detail::division division_of(const S& s, int rank, int size, int chunk) {
+  std::vector<detail::division> all(static_cast<std::size_t>(s.chunks(size)));
+  detail::find_divisions(s, rank, size, all.data());
+  return all[static_cast<std::size_t>(chunk)];
+}
+
+}  // namespace
+
+static_assert(verify(everyone_to_rank_0{}, 5).holds());
+static_assert(strategy<everyone_to_rank_0> && !sharding<everyone_to_rank_0>);
+static_assert(sharding<ring> && sharding<native> && !sharding<tree>);
+static_assert(!strategy<without_claim> && !strategy<int>);
+static_assert(is_fused<native>() && !is_fused<ring>() && !is_fused<not_fused>());
+
+TEST_CASE("the strategy that the first page shows obeys the laws") { laws::strategy_laws(everyone_to_rank_0{}); }
+
+TEST_CASE("levels have names, in ascending order") {
+  CHECK(std::string(name_of(level::none)) == "none");
+  CHECK(std::string(name_of(level::agreed)) == "agreed");
+  CHECK(std::string(name_of(level::uniform)) == "uniform");
+  CHECK(std::string(name_of(level::canonical)) == "canonical");
+  CHECK((level::none < level::agreed && level::agreed < level::uniform && level::uniform < level::canonical));
+}
+
+TEST_CASE("a rank divides after its last add, unless a copy follows") {
+  const detail::division at_root = division_of(tree{.segments = 2}, 0, 4, 1);
+  CHECK(at_root.round == 2);                                     // segment 1 reaches the top one round after segment 0
+  CHECK(at_root.receive == 0);                                   // it comes alone then
+  CHECK(division_of(tree{.segments = 2}, 2, 4, 1).round == -1);  // adds, then copies
+  CHECK(division_of(tree{.segments = 2}, 3, 4, 0).round == -1);  // only copies
+  CHECK(division_of(ring{}, 1, 3, 1).round == 1);
+  CHECK(division_of(ring{}, 1, 3, 0).round == -1);
+}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gradsync/core/deadline.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace gradsync;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::chrono::steady_clock::time_point now_here{};
+
+std::chrono::steady_clock::time_point test_clock() { return now_here; }
+
+}  // namespace
+
+TEST_CASE("a deadline after a time passes at that time, not before") {
+  now_here = std::chrono::steady_clock::time_point{} + 100s;
+  const deadline limit = deadline::after(2s, test_clock);
+  CHECK_FALSE(limit.polling());
+  CHECK_FALSE(limit.passed(test_clock));
+  now_here += 2s - 1ns;
+  CHECK_FALSE(limit.passed(test_clock));
+  now_here += 1ns;
+  CHECK(limit.passed(test_clock));
+  now_here += 1h;
+  CHECK(limit.passed(test_clock));
+}
+
+TEST_CASE("a deadline after no time has passed at once") {
+  now_here = std::chrono::steady_clock::time_point{} + 5s;
+  CHECK(deadline::after(0ns, test_clock).passed(test_clock));
+}
+
+TEST_CASE("never does not pass, however late it is") {
+  now_here = std::chrono::steady_clock::time_point::max();
+  CHECK_FALSE(deadline::never().passed(test_clock));
+  CHECK_FALSE(deadline::never().polling());
+}
+
+TEST_CASE("polling is no deadline: it asks once, whatever the time") {
+  CHECK(deadline::poll().polling());
+  CHECK(deadline{}.polling());
+  now_here = std::chrono::steady_clock::time_point::max();
+  CHECK_FALSE(deadline::poll().passed(test_clock));
+}
+
+TEST_CASE("the default clock is the steady one") {
+  CHECK(deadline::after(0ns).passed(std::chrono::steady_clock::now));
+  CHECK_FALSE(deadline::after(1h).passed(std::chrono::steady_clock::now));
+}

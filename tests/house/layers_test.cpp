@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/house/text.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a room may include besides itself. bazel/rooms.bzl gives the build targets the same dependencies.
+const std::map<std::string, std::set<std::string>> below = {
+    {"core", {}},
+    {"model", {"core"}},
+    {"data", {"core"}},
+    {"trace", {"core"}},
+    {"bucket", {"core", "model"}},
+    {"comm", {"core"}},
+    {"collective", {"core", "comm", "trace"}},
+    {"sync", {"core", "model", "bucket", "comm", "collective", "trace"}},
+    {"optim", {"core", "model", "bucket", "collective"}},
+    {"guard", {"core", "model", "bucket", "comm", "collective", "trace"}},
+};
+
+// What a room may take from the operating system: which processors it may run on, and the waits of the thread transport.
+const std::map<std::string, std::set<std::string>> system_headers = {
+    {"core", {"sched.h"}},
+    {"comm", {"linux/futex.h", "sys/syscall.h", "unistd.h"}},
+};
+
+// They cost each user's file up to a second, or bring what a library has no business to bring.
+const std::set<std::string> too_heavy = {"ranges", "variant", "functional", "iostream", "regex", "format"};
+
+struct source {
+  fs::path path;
+  std::vector<std::string> lines;
+
+  std::string name() const { return path.generic_string(); }
+};
+
+std::vector<source> sources_in(const fs::path& folder) {
+  std::vector<source> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (const auto kind = entry.path().extension(); kind == ".hpp" || kind == ".cpp")
+      found.push_back({entry.path(), house::lines_of(house::text_of(entry.path()))});
+  return found;
+}
+
+const std::vector<source>& headers() {
+  static const auto found = sources_in("include/gradsync");
+  return found;
+}
+
+// Room of a header as an include names it: "gradsync/core/error.hpp" is in "core", and the umbrella in "".
+std::string room_of(const std::string& include) {
+  const fs::path path{include};
+  return path.parent_path() == "gradsync" ? "" : path.parent_path().filename().string();
+}
+
+std::string as_included(const source& header) { return header.path.lexically_relative("include").generic_string(); }
+
+// The names between quotes, or between angle brackets.
+std::vector<std::string> includes_of(const source& file, char open, char close) {
+  std::vector<std::string> names;
+  for (const auto& line : file.lines) {
+    if (!line.starts_with("#include")) continue;
+    const std::size_t begin = line.find(open), end = line.find(close, begin + 1);
+    if (begin != std::string::npos && end != std::string::npos) names.push_back(line.substr(begin + 1, end - begin - 1));
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a header includes only its own room and the rooms below it") {
+  REQUIRE_FALSE(headers().empty());
+  for (const auto& header : headers()) {
+    const std::string room = room_of(as_included(header));
+    CHECK_MESSAGE((room.empty() || below.contains(room)), header.name() << " stands in a room that the table does not know");
+    for (const auto& include : includes_of(header, '"', '"')) {
+      CHECK_MESSAGE(include.starts_with("gradsync/"), header.name() << " includes \"" << include << "\" without its full name");
+      CHECK_MESSAGE(fs::exists("include/" + include), header.name() << " includes \"" << include << "\", which does not exist");
+      if (room.empty() || !below.contains(room)) continue;
+      const std::string other = room_of(include);
+      CHECK_MESSAGE((other == room || below.at(room).contains(other)), header.name() << " may not include \"" << include << "\"");
+    }
+  }
+}
+
+TEST_CASE("headers take from outside only the light part of the standard library") {
+  for (const auto& header : headers())
+    for (const auto& include : includes_of(header, '<', '>')) {
+      const auto system = system_headers.find(room_of(as_included(header)));
+      const bool standard = include.find_first_of("/.") == std::string::npos;
+      const bool allowed = standard || (system != system_headers.end() && system->second.contains(include));
+      CHECK_MESSAGE(allowed, header.name() << " includes <" << include << ">, which is not C++'s own");
+      CHECK_MESSAGE(!too_heavy.contains(include), header.name() << " includes <" << include << ">, which is too heavy");
+    }
+}
+
+TEST_CASE("the umbrella reaches every header") {
+  std::set<std::string> reached;
+  std::vector<std::string> left = {"gradsync/gradsync.hpp"};
+  while (!left.empty()) {
+    const std::string name = left.back();
+    left.pop_back();
+    if (!reached.insert(name).second) continue;
+    for (const auto& header : headers())
+      if (as_included(header) == name)
+        for (const auto& include : includes_of(header, '"', '"')) left.push_back(include);
+  }
+  for (const auto& header : headers()) CHECK_MESSAGE(reached.contains(as_included(header)), header.name() << " is not in the umbrella");
+}
+
+TEST_CASE("a header opens with its licence and a page that teaches, guards itself and defines no macro") {
+  for (const auto& header : headers()) {
+    const auto& lines = header.lines;
+    REQUIRE_MESSAGE(lines.size() > 4, header.name() << " is all but empty");
+    CHECK_MESSAGE(lines[2].empty(), header.name() << ":3: an empty line parts licence and page");
+    CHECK_MESSAGE(lines[3].starts_with("///"), header.name() << ":4: the page at its head is missing");
+    std::size_t after = 3;
+    while (after < lines.size() && lines[after].starts_with("///")) ++after;
+    const bool guarded = after < lines.size() && lines[after] == "#pragma once";
+    CHECK_MESSAGE(guarded, header.name() << ":" << after + 1 << ": #pragma once follows the page");
+    for (const auto& line : lines) CHECK_MESSAGE(!line.starts_with("#define"), header.name() << " defines a macro: " << line);
+  }
+}
+
+TEST_CASE("no header is longer than 300 lines") {
+  for (const auto& header : headers())
+    CHECK_MESSAGE(header.lines.size() <= 300, header.name() << " has " << header.lines.size() << " lines: split it where a reader would");
+}
+
+TEST_CASE("a numbered example is at most 80 lines long") {
+  for (const auto& example : sources_in("examples"))
+    if (const char first = example.path.filename().string()[0]; first >= '0' && first <= '9')
+      CHECK_MESSAGE(example.lines.size() <= 80, example.name() << " has " << example.lines.size() << " lines");
+}
+
+TEST_CASE("every source states its licence, and no line is wider than 140 columns") {
+  for (const char* folder : {"include", "examples", "tests"})
+    for (const auto& file : sources_in(folder)) {
+      // A program that must not compile begins with the sentence it is refused with.
+      const std::size_t first = file.path.parent_path().filename() == "refused" ? 1 : 0;
+      REQUIRE_MESSAGE(file.lines.size() > first + 1, file.name() << " is all but empty");
+      CHECK_MESSAGE(file.lines[first] == "// SPDX-FileCopyrightText: 2026 The gradsync authors", file.name() << ":" << first + 1);
+      CHECK_MESSAGE(file.lines[first + 1] == "// SPDX-License-Identifier: Apache-2.0", file.name() << ":" << first + 2);
+      for (std::size_t i = 0; i < file.lines.size(); ++i)
+        CHECK_MESSAGE(house::columns_of(file.lines[i]) <= 140, file.name() << ":" << i + 1 << " is wider than that");
+    }
+}

@@ -1,0 +1,22 @@
+// expect: gradsync: an aggregate with a base class cannot be opened
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <vector>
+
+#include "gradsync/model/for_each_parameter.hpp"
+
+struct param {
+  std::vector<float> value, grad;
+};
+struct layer {
+  param weight;
+};
+struct net : layer {
+  param bias;
+};
+
+int main() {
+  net model{};
+  return static_cast<int>(gradsync::parameters_of(model).size());
+}

@@ -1,0 +1,20 @@
+// expect: gradsync: a value and its gradient have the same element type
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <vector>
+
+#include "gradsync/model/for_each_parameter.hpp"
+
+struct param {
+  std::vector<float> value;
+  std::vector<double> grad;
+};
+struct net {
+  param weight;
+};
+
+int main() {
+  net model{};
+  return static_cast<int>(gradsync::parameters_of(model).size());
+}
