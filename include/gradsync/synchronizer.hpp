@@ -66,7 +66,7 @@ class synchronizer {
   /// this rank's gradients.
   ~synchronizer() {
     if (window_open_ && std::uncaught_exceptions() > exceptions_)
-      reducer_.fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed in the middle of an update", here())));
+      comm().abandon(std::make_exception_ptr(transport_error("an exception ended its update", here())));
   }
   synchronizer(const synchronizer&) = delete;
   synchronizer& operator=(const synchronizer&) = delete;

@@ -198,15 +198,27 @@ class thread_channel {
       if (failure_->failed()) failure_->report(rank_);
       return false;
     }
-    return counter.wait(target, [&] {
+    mine().waits_for.store(peer, std::memory_order_relaxed);
+    counter.wait(target, [&] {
       const place here{.rank = rank_, .step = -1, .bucket = -1, .parameter = {}};
-      const std::string name = "rank " + std::to_string(peer);
       if (failure_->failed()) failure_->report(rank_);
       if (failure_->gone(peer) && !counter.reached(target))
-        throw transport_error(name + " has returned from its function and takes no part any more", here);
-      if (failure_->passed(until)) throw timeout_error(name + " did not come before the deadline", here);
+        throw transport_error("rank " + std::to_string(peer) + " has returned from its function and takes no part any more", here);
+      if (failure_->passed(until)) throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline", here);
       return true;
     });
+    mine().waits_for.store(-1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // The one to blame when `peer` is late: it may itself wait for another, and that one for a third.
+  int late(int peer) const {
+    for (int i = 0; i < size_; ++i) {
+      const int next = lane_of(peer).waits_for.load(std::memory_order_relaxed);
+      if (next < 0 || next == rank_) break;
+      peer = next;
+    }
+    return peer;
   }
 
   // All N buffers, the slice of this rank, then the tick. `body` gets an element range to work on.
@@ -220,14 +232,13 @@ class thread_channel {
     }
     const buffer_view& own = views_[static_cast<std::size_t>(rank_)];
     const std::size_t begin = cut(own, size_, rank_), end = cut(own, size_, rank_ + 1);
+    std::size_t first = begin;
     if (begin < end) {
       const pass inside(*this);
       const std::size_t step = detail::breath_bytes / size_of(own.type);
-      for (std::size_t first = begin; first < end; first += step) {
-        if (first != begin && failure_->failed()) failure_->report(rank_);
-        body(first, std::min(end, first + step));
-      }
+      for (; first < end && (first == begin || !failure_->failed()); first += step) body(first, std::min(end, first + step));
     }
+    if (first < end) failure_->report(rank_);
     mine().progress.raise(t.base + 1);
     return true;
   }

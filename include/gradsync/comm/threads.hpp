@@ -77,6 +77,7 @@ class thread_communicator {
   thread_channel open(std::size_t slots) { return {world_->outcome, world_->meet(opened_++), rank_, size(), slots}; }
 
   void fail(std::exception_ptr cause) { world_->outcome->fail(rank_, std::move(cause)); }
+  void abandon(std::exception_ptr meanwhile) { world_->outcome->abandon(rank_, std::move(meanwhile)); }
 
   /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
   template <element T>
@@ -170,7 +171,7 @@ class thread_group {
         thread_communicator comm(world, rank);
         f(comm);
       } catch (...) {
-        world->outcome->fail(rank, std::current_exception());
+        world->outcome->conclude(rank, std::current_exception());
       }
       world->outcome->leave(rank);
       const std::lock_guard hold(mutex);

@@ -57,6 +57,7 @@ concept transport = requires(T& t, std::exception_ptr cause, int& value, std::si
   { t.open(slots) } -> channel;             // all ranks open their channels in the same order; `slots` collectives may be under way in it
   { t.limit() } -> std::same_as<deadline>;  // the deadline of a wait that begins now
   t.fail(cause);                            // ends every rank's waits with this root cause
+  t.abandon(cause);                         // the same while unwinding, until the real cause is known
   { t.all_reduce(value, reduce_op::max) } -> std::same_as<int>;
   { t.broadcast(value, 0) } -> std::same_as<int>;
   t.barrier();

@@ -8,6 +8,7 @@
 /// `finish` goes to the end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -49,7 +50,7 @@ class reducer {
 
   ~reducer() {
     const bool lent = launched_.value() != completed_.value();
-    if (lent) fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed before finish()", here(completed()))));
+    if (lent) sum_.communicator().fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed before finish()", here(completed()))));
     if (driver_.joinable()) {
       stop_.store(true, std::memory_order_release);
       launched_.wake();
@@ -112,9 +113,12 @@ class reducer {
     if (driver_.joinable()) {
       completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
       if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
-      time_point from = called;
-      for (bucket_times& t : times_)
-        if (t.end > from) t.exposed = t.end - std::exchange(from, t.end);
+      time_point previous{};
+      for (bucket_times& t : times_) {
+        const time_point from = std::max(t.ready, std::exchange(previous, t.end));
+        t.busy = t.end - from;
+        t.exposed = std::max(t.end - std::max(from, called), std::chrono::nanoseconds{});
+      }
     } else {
       if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
       for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
@@ -123,9 +127,6 @@ class reducer {
   }
 
   const std::vector<bucket_times>& times() const { return times_; }
-
-  /// Ends all ranks' waits with this error, placed where it happened.
-  void fail(std::exception_ptr error) { sum_.communicator().fail(std::move(error)); }
 
  private:
   static time_point now() { return std::chrono::steady_clock::now(); }
@@ -146,10 +147,10 @@ class reducer {
       f();
     } catch (error& e) {
       e.locate(here(driven_));
-      fail(std::current_exception());
+      sum_.communicator().fail(std::current_exception());
       throw;
     } catch (...) {
-      fail(std::current_exception());
+      sum_.communicator().fail(std::current_exception());
       throw;
     }
   }

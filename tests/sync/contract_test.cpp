@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What the step contract refuses: each wrong call is one error with the parameter's path, and changes nothing.
+#include <doctest/doctest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gradsync/collective/ring.hpp"
+#include "gradsync/comm/threads.hpp"
+#include "gradsync/synchronizer.hpp"
+#include "tests/sync/models.hpp"
+
+using namespace gradsync;
+
+namespace {
+
+struct net_type {
+  test::param weight, bias;
+};
+
+net_type make_net(std::size_t weight, std::size_t bias) { return {{std::vector<float>(weight), {}}, {std::vector<float>(bias), {}}}; }
+
+void ones(net_type& net) {
+  net.weight.grad.assign(net.weight.value.size(), 1);
+  net.bias.grad.assign(net.bias.value.size(), 1);
+}
+
+// Runs `body(comm, net, sync)` on two ranks, in both progress modes.
+template <class F>
+void on_two_ranks(F&& body) {
+  for (progress how : {progress::at_marks, progress::thread})
+    thread_group(2).run([&](auto& comm) {
+      net_type net = make_net(20, 3);
+      synchronizer sync{net, comm, {.bucket_bytes = 0, .progress = how}};
+      body(comm, net, sync);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("a second finish() without begin or marks is an error, not a second reduction") {
+  on_two_ranks([](auto& comm, net_type& net, auto& sync) {
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("finish() without a micro-step"), usage_error);
+    net.weight.grad.assign(20, static_cast<float>(comm.rank()));
+    net.bias.grad.assign(3, 1);
+    sync.mark_all_ready();
+    sync.finish();
+    CHECK(net.weight.grad[0] == 0.5f);
+    const std::string where = "gradsync[rank " + std::to_string(comm.rank()) + "] step 1: finish() without a micro-step";
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains(where.c_str()), usage_error);
+    CHECK(net.weight.grad[0] == 0.5f);
+  });
+}
+
+TEST_CASE("a parameter marked twice is named, and the step goes on") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    ones(net);
+    sync.mark_ready(net.bias);
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.bias), doctest::Contains("\"bias\": marked ready twice"), usage_error);
+    sync.mark_ready(net.weight);
+    CHECK(sync.finish().weight == 2);
+  });
+}
+
+TEST_CASE("a parameter that was not marked is named, and can still be marked") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    ones(net);
+    sync.mark_ready(net.bias);
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("\"weight\": finish() before this parameter was marked ready"), usage_error);
+    sync.mark_ready(net.weight);
+    CHECK(sync.finish().weight == 2);
+  });
+}
+
+TEST_CASE("an object that is no parameter of the model is refused") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    net_type copy = net;
+    CHECK_THROWS_WITH_AS(sync.mark_ready(copy.weight), doctest::Contains("no parameter of the synchronizer's model"), usage_error);
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("without a micro-step"), usage_error);  // the step has not begun
+  });
+}
+
+TEST_CASE("a gradient of the wrong length is named with both lengths") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    ones(net);
+    net.weight.grad.resize(19);
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("\"weight\": the gradient has 19 elements, the value 20"), usage_error);
+    net.weight.grad.clear();
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("has 0 elements"), usage_error);
+    ones(net);
+    sync.mark_all_ready();
+    CHECK(sync.finish().weight == 2);
+  });
+}
+
+TEST_CASE("begin inside a micro-step, and weights that are none") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    CHECK_THROWS_WITH_AS(sync.begin({.weight = -1}), doctest::Contains("weight of a micro-step is -1"), usage_error);
+    CHECK_THROWS_AS(sync.begin({.weight = std::numeric_limits<double>::quiet_NaN()}), usage_error);
+    CHECK_THROWS_AS(sync.begin({.weight = std::numeric_limits<float>::infinity()}), usage_error);
+    sync.begin({.weight = 3});
+    CHECK_THROWS_WITH_AS(sync.begin(), doctest::Contains("begin() inside a micro-step"), usage_error);
+    CHECK_THROWS_AS(sync.contribute_nothing(), usage_error);
+    ones(net);
+    sync.mark_all_ready();
+    CHECK(sync.finish().weight == 6);
+  });
+}
+
+TEST_CASE("a part may be a parameter, its value, its gradient, or the whole model") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    ones(net);
+    sync.mark_ready(net.bias.value);
+    sync.mark_ready(net.weight.grad);
+    CHECK(sync.finish().updated);
+    sync.mark_ready(net);
+    CHECK(sync.finish().updated);
+    CHECK(sync.completed_buckets() == 2);
+  });
+}
+
+TEST_CASE("a tied parameter is ready at its last alias's mark") {
+  struct view {
+    std::span<float> value, grad;
+  };
+  struct tied {
+    view embedding;
+    test::param middle;
+    view output;
+  };
+  for (progress how : {progress::at_marks, progress::thread})
+    thread_group(2).run([&](auto& comm) {
+      std::vector<float> value(8), grad(8);
+      tied net{{value, grad}, {std::vector<float>(4), {}}, {value, grad}};
+      synchronizer sync{net, comm, {.bucket_bytes = 0, .progress = how}};
+      CHECK(sync.parameters().size() == 2);
+      for (int m = 0; m < 2; ++m) {
+        sync.begin({.micro_step = m == 0 ? micro_step::more : micro_step::last});
+        grad.assign(8, 1);
+        sync.mark_ready(net.output);
+        net.middle.grad.assign(4, 1);
+        sync.mark_ready(net.middle);
+        CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("once for each of embedding output"), usage_error);
+        grad.assign(8, static_cast<float>(3 + comm.rank()));
+        sync.mark_ready(net.embedding);
+        CHECK_THROWS_WITH_AS(sync.mark_ready(net.output), doctest::Contains("more than 2 times"), usage_error);
+        sync.finish();
+      }
+      CHECK(grad[7] == 3.5f);
+    });
+}
+
+TEST_CASE("an update that no bucket of was sent may be given up by all ranks") {
+  thread_group(2).run([](auto& comm) {
+    net_type net = make_net(20, 3);
+    {
+      synchronizer sync{net, comm};
+      sync.begin({.micro_step = micro_step::more});
+      ones(net);
+      sync.mark_all_ready();
+      sync.finish();
+    }
+    synchronizer again{net, comm};
+    again.mark_all_ready();
+    CHECK(again.finish().weight == 2);
+  });
+}
+
+TEST_CASE("a model without parameters is refused with a recipe") {
+  struct nothing {
+    std::vector<test::param> layers;
+  };
+  CHECK_THROWS_WITH_AS(thread_group(1).run([](auto& comm) {
+    nothing net;
+    synchronizer sync{net, comm};
+  }),
+                       doctest::Contains("no parameter"), usage_error);
+}
+
+TEST_CASE("ranks that differ end in one mismatch_error on all ranks that names the first difference") {
+  auto expect = [](const char* text, auto&& differ) {
+    std::atomic<int> seen{0};
+    CHECK_THROWS_AS(thread_group(3).run([&](auto& comm) {
+      try {
+        differ(comm, comm.rank() == 2);
+      } catch (const mismatch_error& e) {
+        CHECK_MESSAGE(std::string(e.what()) == text, e.what());
+        ++seen;
+        throw;
+      }
+    }),
+                    mismatch_error);
+    CHECK(seen == 3);
+  };
+  expect("gradsync[rank 2] \"bias\": has 4 elements of float32, rank 0 has 3 elements of float32; build the model in the same order on every rank",
+         [](auto& comm, bool odd) {
+           net_type net = make_net(20, odd ? 4 : 3);
+           synchronizer sync{net, comm};
+         });
+  expect("gradsync[rank 2]: bucket_bytes is 77, rank 0 has 26214400; give every rank the same options", [](auto& comm, bool odd) {
+    net_type net = make_net(20, 3);
+    synchronizer sync{net, comm, {.bucket_bytes = odd ? std::size_t{77} : std::size_t{25 << 20}}};
+  });
+  expect("gradsync[rank 2]: strategy is ring in 4 rounds of 3 chunks, rank 0 has native in 2 rounds of 3 chunks; give every rank the same options",
+         [](auto& comm, bool odd) {
+           net_type net = make_net(20, 3);
+           synchronizer sync{net, odd ? collective{comm, ring{}} : collective{comm}};
+         });
+}
+
+TEST_CASE("memory: values, gradients, buckets and partial sums") {
+  thread_group(1).run([](auto& comm) {
+    net_type net = make_net(1000, 10);
+    synchronizer in_place{net, comm};
+    CHECK(in_place.memory().values == 4040);
+    CHECK(in_place.memory().gradients == 4040);
+    CHECK(in_place.memory().buckets == 0);
+    CHECK(in_place.memory().partial_sums == 0);
+    for (int m = 0; m < 5; ++m) {
+      in_place.begin({.micro_step = m < 4 ? micro_step::more : micro_step::last});
+      ones(net);
+      in_place.mark_all_ready();
+      in_place.finish();
+    }
+    CHECK(in_place.memory().partial_sums == 3 * (4032 + 64));  // levels of 1, 2 and 4 micro-steps, each parameter on 64 bytes
+    synchronizer packed{net, comm, {.layout = layout::packed}};
+    CHECK(packed.memory().buckets == 4032 + 64);
+  });
+}
