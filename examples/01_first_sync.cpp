@@ -41,7 +41,7 @@ int main() {
     for (int turn = 0; turn < comm.size(); ++turn, comm.barrier())
       if (turn == comm.rank())
         std::cout << "rank " << turn << ": own bias gradient " << own << ", weight " << mine.size() << "; after finish() "
-                  << net.bias.grad[0] << (net.bias.grad[0] == 9.0f / 5 ? ", exactly 9.0f / 5\n" : ", which is wrong\n");
+                  << net.bias.grad[0] << (net.bias.grad[0] == 9.0f / 5 ? ", exactly 9.0f / 5\n" : ", wrong\n");
   });
 }
 

@@ -28,7 +28,6 @@ struct linear {
 // 2. A class with private members lists those that hold parameters, after their declarations.
 class embedding {
   param table_{100};
-  std::vector<int> seen_;
 
  public:
   static constexpr auto parameters = gradsync::members<&embedding::table_>;
@@ -68,9 +67,9 @@ int main() {
     bare values{{1, 2, 3}, {4}}, grads{{0, 0, 6.0f * static_cast<float>(comm.rank())}, {0}};
     gradsync::synchronizer first{net, comm};
     gradsync::synchronizer second{values, grads, comm};
-    net.scale.numbers[3] = comm.rank();
-    first.mark_ready(net.top);  // a mark takes a layer, a parameter, a value or a gradient
-    first.mark_all_ready();     // or all that is left
+    net.scale.numbers[3] = comm.rank();  // 0 and 1
+    first.mark_ready(net.top);           // a mark takes a layer, a parameter, a value or a gradient
+    first.mark_all_ready();              // or all that is left
     first.finish();
     second.mark_all_ready();
     second.finish();

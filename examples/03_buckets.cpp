@@ -6,7 +6,8 @@
 //     bazel run //examples:03_buckets
 //
 // Gradients travel in buckets. Backward computes the last layer first, so buckets are filled in reverse model order, and one is closed
-// before the parameter that would push it over its cap. A plan depends on the order, types and lengths of the parameters alone: all ranks plan alike.
+// before the parameter that would push it over its cap. A plan depends on the order, types and lengths of the parameters alone: all ranks
+// plan alike.
 
 #include <iostream>
 #include <span>

@@ -5,10 +5,10 @@
 //
 //     bazel run //examples:04_overlap                          # or: bazel run //examples:04_overlap -- $PWD/trace.json
 //
-// Eight equal layers, a bucket each. A bucket leaves when its layer is marked; a thread of each rank's own sums it while the next layers are
-// computed. The last bucket has nothing left to hide behind: its time is exposed. progress::automatic, the default, starts such threads
-// where each rank has two CPUs; elsewhere the computing thread does it all, and all of it counts as exposed.
-// The file is a Chrome trace: open it in ui.perfetto.dev.
+// Eight equal layers, a bucket each. A bucket leaves when its layer is marked; a thread of each rank's own sums it while the next layers
+// are computed. The last bucket has nothing left to hide behind: its time is exposed. progress::automatic, the default, starts such
+// threads where each rank has two CPUs; elsewhere the computing thread does it all, and all of it counts as exposed. The file is a Chrome
+// trace: open it in ui.perfetto.dev.
 
 #include <chrono>
 #include <cstdio>

@@ -5,8 +5,8 @@
 //
 //     bazel run //examples:05_accumulation
 //
-// Each micro-step hands in a gradient and a weight. The result is (Σ sums) / (Σ weights) over all micro-steps of all ranks. The library adds
-// them up in one fixed binary tree, whoever holds the leaves: 8 micro-steps on one rank, 4 on each of two, ... give the same bits.
+// Each micro-step hands in a gradient and a weight. The result is (Σ sums) / (Σ weights) over all micro-steps of all ranks. The library
+// adds them up in one fixed binary tree, whoever holds the leaves: 8 micro-steps on one rank, 4 on each of two, ... give the same bits.
 
 #include <iostream>
 #include <vector>

@@ -240,13 +240,9 @@ class synchronizer {
 
   void place_last(std::size_t i, struct memory grad) {
     const struct memory home = at_here([&] { return storage_.place(i, grad); });
-    const double factor = scale();
-    const bool in_pass = reducer_.scales() && factor != 0;  // the fused pass multiplies
-    if (untouched()) {
-      if (home.data != grad.data) sums_.close(stream_, home, i, grad, 1);
-    } else if (home.data != grad.data || sums_.micro_steps() > 0 || (factor != 1 && !in_pass)) {
+    const double factor = untouched() ? 1 : scale();
+    if (home.data != grad.data || sums_.micro_steps() > 0 || (factor != 1 && !scaled_in_pass()))
       sums_.close(stream_, home, i, grad, factor);
-    }
   }
 
   // One rank's one mean is the result already, to the bit.
@@ -254,11 +250,12 @@ class synchronizer {
     return comm().size() == 1 && first_micro_step() && step_.gradient == gradient_kind::mean && step_.weight.value() != 0;
   }
 
+  // A fused pass multiplies gradients on its way, if there is nothing else to be done to them before.
+  bool scaled_in_pass() const { return reducer_.scales() && scale() != 0 && sums_.micro_steps() == 0 && storage_.how() != layout::packed; }
+
   void launch() {
-    const double factor = scale();
-    const bool in_pass = reducer_.scales() && factor != 0 && sums_.micro_steps() == 0 && storage_.how() != layout::packed;
     if (untouched()) reducer_.skip(total_weight());
-    else reducer_.launch(in_pass ? factor : 1, total_weight());
+    else reducer_.launch(scaled_in_pass() ? scale() : 1, total_weight());
   }
 
   void record() {

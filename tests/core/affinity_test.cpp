@@ -24,6 +24,7 @@ TEST_CASE("a mask of one CPU leaves one, whatever the machine has") {
     CPU_SET(first, &one);
     REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
     CHECK(usable_cpus() == 1);
-  }).join();
+  })
+      .join();
 }
 #endif

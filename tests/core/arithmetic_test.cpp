@@ -66,8 +66,8 @@ T number(std::mt19937& random, kind what) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(random() % 1000);
   } else {
-    const T odd[] = {limits::quiet_NaN(), limits::infinity(), -limits::infinity(), T(-0.0), T(0), limits::denorm_min(),
-                     -limits::min() / 3,  limits::max(),      -limits::max()};
+    const T odd[] = {limits::quiet_NaN(),  limits::infinity(), -limits::infinity(), T(-0.0),       T(0),
+                     limits::denorm_min(), -limits::min() / 3, limits::max(),       -limits::max()};
     if (what == kind::special && random() % 4 == 0) return odd[random() % 9];
     const T mantissa = static_cast<T>(static_cast<std::int32_t>(random())) + static_cast<T>(random()) / T(4294967296.0);
     return std::ldexp(mantissa, static_cast<int>(random() % 13) - 37);

@@ -37,8 +37,7 @@ struct slow_stream {
     });
   }
   void divide(const buffer_view& to, double total) {
-    each(to.type, to.count(),
-         [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = divisor<T>(total)(at<T>(to, i)); });
+    each(to.type, to.count(), [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = divisor<T>(total)(at<T>(to, i)); });
   }
   void copy(const buffer_view& to, const buffer_view& from) {
     each(to.type, to.count(), [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = at<T>(from, i); });

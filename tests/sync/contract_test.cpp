@@ -87,7 +87,8 @@ TEST_CASE("a gradient of the wrong length is named with both lengths") {
   on_two_ranks([](auto&, net_type& net, auto& sync) {
     ones(net);
     net.weight.grad.resize(19);
-    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("\"weight\": the gradient has 19 elements, the value 20"), usage_error);
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("\"weight\": the gradient has 19 elements, the value 20"),
+                         usage_error);
     net.weight.grad.clear();
     CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("has 0 elements"), usage_error);
     ones(net);
@@ -195,20 +196,24 @@ TEST_CASE("ranks that differ end in one mismatch_error on all ranks that names t
                     mismatch_error);
     CHECK(seen == 3);
   };
-  expect("gradsync[rank 2] \"bias\": has 4 elements of float32, rank 0 has 3 elements of float32; build the model in the same order on every rank",
-         [](auto& comm, bool odd) {
-           net_type net = make_net(20, odd ? 4 : 3);
-           synchronizer sync{net, comm};
-         });
+  expect(
+      "gradsync[rank 2] \"bias\": has 4 elements of float32, rank 0 has 3 elements of float32; build the model in the same order on every "
+      "rank",
+      [](auto& comm, bool odd) {
+        net_type net = make_net(20, odd ? 4 : 3);
+        synchronizer sync{net, comm};
+      });
   expect("gradsync[rank 2]: bucket_bytes is 77, rank 0 has 26214400; give every rank the same options", [](auto& comm, bool odd) {
     net_type net = make_net(20, 3);
     synchronizer sync{net, comm, {.bucket_bytes = odd ? std::size_t{77} : std::size_t{25 << 20}}};
   });
-  expect("gradsync[rank 2]: strategy is ring in 4 rounds of 3 chunks, rank 0 has native in 2 rounds of 3 chunks; give every rank the same options",
-         [](auto& comm, bool odd) {
-           net_type net = make_net(20, 3);
-           synchronizer sync{net, odd ? collective{comm, ring{}} : collective{comm}};
-         });
+  expect(
+      "gradsync[rank 2]: strategy is ring in 4 rounds of 3 chunks, rank 0 has native in 2 rounds of 3 chunks; give every rank the same "
+      "options",
+      [](auto& comm, bool odd) {
+        net_type net = make_net(20, 3);
+        synchronizer sync{net, odd ? collective{comm, ring{}} : collective{comm}};
+      });
 }
 
 TEST_CASE("memory: values, gradients, buckets and partial sums") {

@@ -31,9 +31,10 @@ collective<communicator> strategy_number(int which, communicator& comm) {
   }
 }
 
-// One update of three layers, a bucket each. The gradient of the first layer, the last that backward computes, waits until all ranks have bucket 0.
-bool backward_waits_for_bucket_0(synchronizer<test::layers, communicator>& sync, test::layers& net, communicator& comm, std::atomic<int>& arrived,
-                                 std::atomic<bool>& give_up) {
+// One update of three layers, a bucket each. The gradient of the first layer, the last that backward computes, waits until all ranks have
+// bucket 0.
+bool backward_waits_for_bucket_0(synchronizer<test::layers, communicator>& sync, test::layers& net, communicator& comm,
+                                 std::atomic<int>& arrived, std::atomic<bool>& give_up) {
   const int all = (arrived.load() / comm.size() + 1) * comm.size();
   for (std::size_t l : {2, 1}) {
     net.layer[l].grad.assign(net.layer[l].value.size(), static_cast<float>(comm.rank()));
@@ -92,7 +93,8 @@ TEST_CASE("with progress at marks nobody communicates while backward waits, so t
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         give_up = true;
       });
-    // Which rank marks last can drive bucket 1's pass at that mark, but no rank can see bucket 0 complete and the other see it too without another mark.
+    // Which rank marks last can drive bucket 1's pass at that mark, but no rank can see bucket 0 complete and the other see it too without
+    // another mark.
     if (!backward_waits_for_bucket_0(sync, net, comm, arrived, give_up)) {
       ++stuck;
       net.layer[0].grad.assign(10, 0);

@@ -97,11 +97,12 @@ class bucket_storage {
       }
       return;
     }
-    const memory first = parameters_[one.slots.front().parameter].grad();
-    extents_[b].front() = {first.data, 0, one.count};
+    std::byte*& begin = extents_[b].front().data;  // of the first gradient that has elements
+    extents_[b].front().count = one.count;
     for (const slot& s : one.slots) {
       const memory grad = parameters_[s.parameter].grad();
-      if (grad.count == s.count && (s.count == 0 || grad.data == first.data + s.first * size_of(one.type))) continue;
+      if (s.first == 0 && grad.count > 0) begin = grad.data;
+      if (grad.count == s.count && (s.count == 0 || grad.data == begin + s.first * size_of(one.type))) continue;
       throw usage_error(
           "can't adopt this gradient: it doesn't follow the one before it in memory; keep the gradients of a model in one arena, in model "
           "order, or use layout::in_place or layout::packed",

@@ -48,8 +48,8 @@ class failure {
   bool failed() const { return failed_.load(std::memory_order_seq_cst) >= 0; }
   std::exception_ptr cause() const { return cause_; }
 
-  /// Throws what a rank is told of another's failure. Not to be called while the rank is in a peer's memory: waits, for a second at most, for an
-  /// abandoning rank's real cause.
+  /// Throws what a rank is told of another's failure. Not to be called while the rank is in a peer's memory: waits, for a second at most,
+  /// for an abandoning rank's real cause.
   [[noreturn]] void report(int rank) {
     std::unique_lock hold(mutex_);
     const int first = failed_.load(std::memory_order_relaxed);

@@ -10,24 +10,17 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
-#include <thread>
 #include <vector>
 
+#include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/program.hpp"
-#include "gradsync/comm/crossing.hpp"
-#include "gradsync/comm/failure.hpp"
-#include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/arithmetic.hpp"
-#include "gradsync/core/error.hpp"
 
 namespace gradsync {
 
@@ -42,9 +35,10 @@ class thread_channel {
  public:
   thread_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
                  std::size_t slots)
-      : failure_(std::move(shared_failure)), shared_(std::move(shared)), rank_(rank), size_(size), views_(ranks()), cursor_(ranks()),
-        scales_(ranks()), pointers_(ranks() * sizeof(void*)) {
-    mine().posts.resize(std::max<std::size_t>(slots, 1));
+      : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks()), cursor_(ranks()), scales_(ranks()),
+        pointers_(ranks() * sizeof(void*)) {
+    // A power of two, so that slots follow each other where the sequence wraps around.
+    peers_.mine().posts.resize(std::bit_ceil(std::max<std::size_t>(slots, 1)));
   }
 
   ticket post(const program& p, const contribution& contribution) {
@@ -56,35 +50,36 @@ class thread_channel {
     } else {
       base_ += 1;
     }
-    mine().posts[t.sequence % mine().posts.size()] = {contribution, contribution.buffer.count()};
-    mine().posted.raise(t.sequence + 1);
+    peers_.mine().posts[t.sequence % peers_.mine().posts.size()] = {contribution, contribution.buffer.count()};
+    peers_.mine().posted.raise(t.sequence + 1);
     return t;
   }
 
   bool exchange(const program& p, const ticket& t, int round, std::uint32_t piece, const deadline& until) {
     for (const operation& op : p.round(round)) {
-      if (op.what == operation::kind::send) continue;  // the peer comes and reads
-      if (!(round == 0 ? posted(op.peer, t, until) : passed(op.peer, tick(t, round - 1, piece), until))) return false;
+      if (op.what == operation::kind::send) continue;                     // the peer comes and reads
+      if (piece == 0 && !peers_.posted(op.peer, t, until)) return false;  // in every round: it may be the first with this peer
+      if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1, piece), until)) return false;
       for (int h = op.hazard_begin; h < op.hazard_end; ++h)
-        if (const hazard& reader = p.hazards[static_cast<std::size_t>(h)]; !passed(reader.peer, tick(t, reader.round, piece), until))
+        if (const hazard& reader = p.hazards[static_cast<std::size_t>(h)]; !peers_.passed(reader.peer, tick(t, reader.round, piece), until))
           return false;
     }
     {
-      const pass inside(*this);
+      const pass inside(peers_);
       const std::span<const operation> round_ops = p.round(round);
       for (std::size_t i = 0; i < round_ops.size(); ++i)
         if (round_ops[i].what != operation::kind::send && !joined_later(round_ops, i)) perform(p, round_ops[i], t, piece);
     }
-    mine().progress.raise(tick(t, round, piece));
+    peers_.mine().progress.raise(tick(t, round, piece));
     return true;
   }
 
   /// The fused all-reduce of gradients.
   bool reduce(const ticket& t, const deadline& until) {
     return fused(t, until, [&](std::size_t first, std::size_t last) {
-      dispatch_gradient(lent(rank_, t).type, [&]<class T>(std::type_identity<T>) {
+      dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
         const divisor<T> by(total_weight(t));
-        runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { mean_all<T>(at.data(), scales_.data(), size_, by, n); });
+        runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { mean_all<T>(at.data(), scales_.data(), peers_.size(), by, n); });
       });
     });
   }
@@ -95,9 +90,9 @@ class thread_channel {
     return fused(t, until, [&](std::size_t first, std::size_t last) {
       runs<T>(first, last, [&](std::span<T*> at, std::size_t n) {
         switch (op) {
-          case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at.data(), size_, n);
-          case reduce_op::min: return reduce_all<reduce_op::min, T>(at.data(), size_, n);
-          default: return reduce_all<reduce_op::max, T>(at.data(), size_, n);
+          case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at.data(), peers_.size(), n);
+          case reduce_op::min: return reduce_all<reduce_op::min, T>(at.data(), peers_.size(), n);
+          default: return reduce_all<reduce_op::max, T>(at.data(), peers_.size(), n);
         }
       });
     });
@@ -105,141 +100,61 @@ class thread_channel {
 
   /// Copies the root's elements into every rank's buffer.
   bool broadcast(const ticket& t, int root, const deadline& until) {
-    if (rank_ != root) {
-      if (!posted(root, t, until)) return false;
-      const pass inside(*this);
-      const buffer_view &to = lent(rank_, t), &from = lent(root, t);
+    if (peers_.rank() != root) {
+      if (!peers_.posted(root, t, until)) return false;
+      const pass inside(peers_);
+      const buffer_view &to = peers_.lent(t), &from = peers_.lent(root, t);
       dispatch(to.type, [&]<class T>(std::type_identity<T>) {
         two<T>(to, from, 0, to.count(), [](T* a, const T* b, std::size_t n) { std::memcpy(a, b, n * sizeof(T)); });
       });
     }
-    mine().progress.raise(t.base + 1);
-    for (int peer = 0; rank_ == root && peer < size_; ++peer)
-      if (!passed(peer, t.base + 1, until)) return false;
+    peers_.mine().progress.raise(t.base + 1);
+    for (int peer = 0; peers_.rank() == root && peer < peers_.size(); ++peer)
+      if (!peers_.passed(peer, t.base + 1, until)) return false;
     return true;
   }
 
   bool drain(const program& p, const ticket& t, const deadline& until) {
     if (p.fused) {
-      for (int peer = 0; peer < size_; ++peer)
-        if (!passed(peer, t.base + 1, until)) return false;
+      for (int peer = 0; peer < peers_.size(); ++peer)
+        if (!peers_.passed(peer, t.base + 1, until)) return false;
     } else {
       for (const hazard& reader : p.readers)
-        if (!passed(reader.peer, tick(t, reader.round, t.pieces - 1), until)) return false;
+        if (!peers_.passed(reader.peer, tick(t, reader.round, t.pieces - 1), until)) return false;
     }
     return true;
   }
 
-  /// Adds the ranks' weights in the canonical tree. They can all be read as soon as some chunk holds every rank's part.
-  double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
-
-  /// After a failure: waits until no peer is in this rank's memory. May outlast a deadline, and then says for whom it waits.
-  void leave() {
-    const auto since = failure_->now();
-    bool told = false;
-    for (int peer = 0; peer < size_; ++peer)
-      while (peer != rank_ && lane_of(peer).inside.load(std::memory_order_seq_cst) != 0) {
-        std::this_thread::yield();
-        if (told || failure_->now() - since < std::chrono::seconds(10)) continue;
-        std::fprintf(stderr, "gradsync[rank %d]: waiting for rank %d to leave this rank's gradients before they are destroyed\n", rank_,
-                     peer);
-        told = true;
-      }
-  }
+  double total_weight(const ticket& t) const { return peers_.total_weight(t); }
+  void leave() { peers_.leave(); }
 
  private:
-  // A pass through peers' memory. Their owners, before they give it up, first fail the group and then wait for passes to end.
-  class pass {
-   public:
-    explicit pass(thread_channel& channel) : channel_(channel) {
-      channel_.mine().inside.store(1, std::memory_order_seq_cst);
-      if (!channel_.failure_->failed()) return;
-      channel_.mine().inside.store(0, std::memory_order_release);
-      channel_.failure_->report(channel_.rank_);
-    }
-    ~pass() { channel_.mine().inside.store(0, std::memory_order_release); }
-    pass(const pass&) = delete;
-    pass& operator=(const pass&) = delete;
+  using pass = detail::peers::pass;
 
-   private:
-    thread_channel& channel_;
-  };
-
-  std::size_t ranks() const { return static_cast<std::size_t>(size_); }
-  detail::lane& lane_of(int rank) const { return shared_->lanes[static_cast<std::size_t>(rank)]; }
-  detail::lane& mine() const { return lane_of(rank_); }
-  const detail::posting& posting(int rank, const ticket& t) const { return lane_of(rank).posts[t.sequence % lane_of(rank).posts.size()]; }
-  const buffer_view& lent(int rank, const ticket& t) const { return posting(rank, t).lent.buffer; }
+  std::size_t ranks() const { return static_cast<std::size_t>(peers_.size()); }
   static std::uint32_t tick(const ticket& t, int round, std::uint32_t piece) {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
-  }
-
-  double weight_of(const ticket& t, int first, int count) const {
-    if (count == 1) return posting(first, t).lent.weight;
-    const int left = left_terms(count);
-    return weight_of(t, first, left) + weight_of(t, first + left, count - left);
-  }
-
-  bool posted(int peer, const ticket& t, const deadline& until) {
-    if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;
-    const detail::posting &theirs = posting(peer, t), &ours = posting(rank_, t);
-    if (theirs.count == ours.count && theirs.lent.buffer.type == ours.lent.buffer.type) return true;
-    auto text = [](const detail::posting& p) { return std::to_string(p.count) + " elements of " + name_of(p.lent.buffer.type); };
-    throw mismatch_error("rank " + std::to_string(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
-                             "; make the same calls with the same lengths on every rank",
-                         {.rank = rank_, .step = -1, .bucket = -1, .parameter = {}});
-  }
-
-  bool passed(int peer, std::uint32_t target, const deadline& until) { return wait(lane_of(peer).progress, target, peer, until); }
-
-  bool wait(flag& counter, std::uint32_t target, int peer, const deadline& until) {
-    if (counter.reached(target)) return true;
-    if (until.polling()) {
-      if (failure_->failed()) failure_->report(rank_);
-      return false;
-    }
-    mine().waits_for.store(peer, std::memory_order_relaxed);
-    counter.wait(target, [&] {
-      const place here{.rank = rank_, .step = -1, .bucket = -1, .parameter = {}};
-      if (failure_->failed()) failure_->report(rank_);
-      if (failure_->gone(peer) && !counter.reached(target))
-        throw transport_error("rank " + std::to_string(peer) + " has returned from its function and takes no part any more", here);
-      if (failure_->passed(until)) throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline", here);
-      return true;
-    });
-    mine().waits_for.store(-1, std::memory_order_relaxed);
-    return true;
-  }
-
-  // The one to blame when `peer` is late: it may itself wait for another, and that one for a third.
-  int late(int peer) const {
-    for (int i = 0; i < size_; ++i) {
-      const int next = lane_of(peer).waits_for.load(std::memory_order_relaxed);
-      if (next < 0 || next == rank_) break;
-      peer = next;
-    }
-    return peer;
   }
 
   // All N buffers, the slice of this rank, then the tick. `body` gets an element range to work on.
   template <class F>
   bool fused(const ticket& t, const deadline& until, F&& body) {
-    for (int peer = 0; peer < size_; ++peer)
-      if (!posted(peer, t, until)) return false;
-    for (int peer = 0; peer < size_; ++peer) {
-      views_[static_cast<std::size_t>(peer)] = lent(peer, t);
-      scales_[static_cast<std::size_t>(peer)] = posting(peer, t).lent.scale;
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (!peers_.posted(peer, t, until)) return false;
+    for (int peer = 0; peer < peers_.size(); ++peer) {
+      views_[static_cast<std::size_t>(peer)] = peers_.lent(peer, t);
+      scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
     }
-    const buffer_view& own = views_[static_cast<std::size_t>(rank_)];
-    const std::size_t begin = cut(own, size_, rank_), end = cut(own, size_, rank_ + 1);
+    const buffer_view& own = views_[static_cast<std::size_t>(peers_.rank())];
+    const std::size_t begin = cut(own, peers_.size(), peers_.rank()), end = cut(own, peers_.size(), peers_.rank() + 1);
     std::size_t first = begin;
     if (begin < end) {
-      const pass inside(*this);
+      const pass inside(peers_);
       const std::size_t step = detail::breath_bytes / size_of(own.type);
-      for (; first < end && (first == begin || !failure_->failed()); first += step) body(first, std::min(end, first + step));
+      for (; first < end && (first == begin || !peers_.failed()); first += step) body(first, std::min(end, first + step));
     }
-    if (first < end) failure_->report(rank_);
-    mine().progress.raise(t.base + 1);
+    if (first < end) peers_.report();
+    peers_.mine().progress.raise(t.base + 1);
     return true;
   }
 
@@ -257,7 +172,7 @@ class thread_channel {
   }
 
   void perform(const program& p, const operation& op, const ticket& t, std::uint32_t piece) {
-    const buffer_view& to = lent(rank_, t);
+    const buffer_view& to = peers_.lent(t);
     const std::size_t length = detail::piece_bytes / size_of(to.type);
     dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
       if (t.pieces == 1) return apply_to<T>(op, t, cut(to, p.chunks, op.first), cut(to, p.chunks, op.first + op.count));
@@ -271,7 +186,7 @@ class thread_channel {
   template <class T>
   void apply_to(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
     if (op.what == operation::kind::join) return join<T>(op, t, first, last);
-    const buffer_view &to = lent(rank_, t), &from = lent(op.peer, t);
+    const buffer_view &to = peers_.lent(t), &from = peers_.lent(op.peer, t);
     if (op.what == operation::kind::copy) {
       two<T>(to, from, first, last, [](T* a, const T* b, std::size_t n) { std::memcpy(a, b, n * sizeof(T)); });
     } else if (op.divides) {
@@ -285,9 +200,9 @@ class thread_channel {
   // All ranks' elements at once, in tree order, into this rank's. `op` is the last of a join: all its peers are known to be ready.
   template <class T>
   void join(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
-    for (int peer = 0; peer < size_; ++peer) views_[static_cast<std::size_t>(peer)] = lent(peer, t);
+    for (int peer = 0; peer < peers_.size(); ++peer) views_[static_cast<std::size_t>(peer)] = peers_.lent(peer, t);
     const divisor<T> by(op.divides ? total_weight(t) : 1);
-    runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), size_, rank_, by, n); });
+    runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.rank(), by, n); });
   }
 
   template <class T, class F>
@@ -299,9 +214,7 @@ class thread_channel {
                     [&](std::span<T*> p, std::size_t n) { f(p[0], p[1], n); });
   }
 
-  std::shared_ptr<detail::failure> failure_;
-  std::shared_ptr<detail::crossing> shared_;
-  int rank_, size_;
+  detail::peers peers_;
   std::uint32_t sequence_ = 0, base_ = 0;
   std::vector<buffer_view> views_;  // scratch of the driving thread, one entry a rank
   std::vector<std::size_t> cursor_;

@@ -33,8 +33,8 @@ struct buffer_view {
   constexpr std::size_t bytes() const { return count() * size_of(type); }
 };
 
-/// The element at which chunk i of `chunks` begins; chunk `chunks` begins at the end. Equal chunks, cut at 64 bytes so that no two ranks write
-/// to one cache line: the last ones may be shorter, or empty.
+/// The element at which chunk i of `chunks` begins; chunk `chunks` begins at the end. Equal chunks, cut at 64 bytes so that no two ranks
+/// write to one cache line: the last ones may be shorter, or empty.
 constexpr std::size_t cut(const buffer_view& view, int chunks, int i) {
   const std::size_t n = view.count(), line = 64 / size_of(view.type), parts = static_cast<std::size_t>(chunks);
   const std::size_t first = ((n + parts - 1) / parts + line - 1) / line * line * static_cast<std::size_t>(i);

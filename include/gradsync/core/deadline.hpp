@@ -19,8 +19,11 @@ struct deadline {
 
   static constexpr deadline poll() { return {}; }
   static constexpr deadline never() { return {kind::never, {}}; }
+  /// A limit beyond the end of time (`nanoseconds::max()`) never passes.
   static deadline after(std::chrono::nanoseconds limit, clock_source now = std::chrono::steady_clock::now) {
-    return {kind::until, now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit)};
+    const auto begin = now();
+    if (limit > begin.max() - begin) return never();
+    return {kind::until, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit)};
   }
 
   constexpr bool polling() const { return how == kind::poll; }

@@ -17,7 +17,7 @@ namespace gradsync {
 
 class host_stream {
  public:
-  static constexpr std::size_t max_partials = 62;  ///< one for each doubling of the number of micro-steps
+  static constexpr std::size_t max_partials = 32;  ///< one for each doubling of the number of micro-steps
 
   void fold(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
     std::array<buffer_view, max_partials + 2> views;

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gradsync/comm/transport.hpp"
@@ -49,7 +48,7 @@ namespace detail {
 
 inline std::string encode(std::span<const agreement> items) {
   std::string text;
-  for (const agreement& a : items) text += a.subject + '\t' + a.detail + '\n';
+  for (const agreement& a : items) text += (a.parameter ? "p" : "o") + a.subject + '\t' + a.detail + '\n';
   return text;
 }
 
@@ -60,27 +59,31 @@ std::string broadcast_text(Communicator& comm, std::string text, int root) {
   return text;
 }
 
-// The n-th line's two halves.
-inline std::pair<std::string, std::string> line(const std::string& text, std::size_t n) {
+// The n-th item of an encoded list, without its advice; an empty one where there is none.
+inline agreement decoded(const std::string& text, std::size_t n) {
   std::size_t begin = 0;
   for (; n > 0 && begin < text.size(); --n) begin = text.find('\n', begin) + 1;
   if (begin >= text.size()) return {};
   const std::string_view one = std::string_view(text).substr(begin, text.find('\n', begin) - begin);
   const std::size_t tab = one.find('\t');
-  return {std::string(one.substr(0, tab)), std::string(one.substr(tab + 1))};
+  if (tab == 0 || tab == one.npos) return {};  // somebody's names hold tabs or newlines
+  return {std::string(one.substr(1, tab - 1)), std::string(one.substr(tab + 1)), {}, one.front() == 'p'};
 }
 
+// The parameter, a tab, and what is the matter with it. In all lists parameters come first.
 inline std::string difference(std::span<const agreement> mine, const std::string& first_rank) {
-  for (std::size_t i = 0;; ++i) {
-    const auto [subject, detail] = line(first_rank, i);
-    if (i < mine.size() && mine[i].subject == subject && mine[i].detail == detail) continue;
-    if (i == mine.size()) return "\tends where rank 0 goes on with \"" + subject + "\"; build the model in the same order on every rank";
-    const agreement& a = mine[i];
-    const std::string name = a.parameter ? a.subject : "";
-    if (a.subject == subject)
-      return name + "\t" + (a.parameter ? "has " : a.subject + " is ") + a.detail + ", rank 0 has " + detail + "; " + a.advice;
-    return name + "\tstands where rank 0 has \"" + subject + "\"; " + a.advice;
-  }
+  std::size_t i = 0;
+  for (; i < mine.size(); ++i)
+    if (const agreement there = decoded(first_rank, i); mine[i].subject != there.subject || mine[i].detail != there.detail) break;
+  const agreement here = i < mine.size() ? mine[i] : agreement{}, there = decoded(first_rank, i);
+  const std::string same_order = "; build the model in the same order on every rank";
+  if (here.parameter && !there.parameter) return here.subject + "\tis a parameter of this rank, but not of rank 0" + same_order;
+  if (there.parameter && !here.parameter) return there.subject + "\tis a parameter of rank 0, but not of this rank" + same_order;
+  if (here.subject != there.subject)
+    return (here.parameter ? here.subject : "") + "\t" + (here.parameter ? "" : '"' + here.subject + "\" ") + "stands where rank 0 has \"" +
+           there.subject + "\"; " + here.advice;
+  const std::string subject = here.parameter ? here.subject + "\thas " : "\t" + here.subject + " is ";
+  return subject + here.detail + ", rank 0 has " + there.detail + "; " + here.advice;
 }
 
 }  // namespace detail
@@ -93,6 +96,7 @@ void check_agreement(Communicator& comm, std::span<const agreement> items) {
   const int first = comm.all_reduce(mine == rank0 ? comm.size() : comm.rank(), reduce_op::min);
   if (first == comm.size()) return;
   const std::string text = detail::broadcast_text(comm, comm.rank() == first ? detail::difference(items, rank0) : std::string{}, first);
+  comm.barrier();  // nobody throws, and so fails the group, before all have the text
   const std::size_t tab = text.find('\t');
   throw mismatch_error(text.substr(tab + 1), {.rank = first, .step = -1, .bucket = -1, .parameter = text.substr(0, tab)});
 }

@@ -25,7 +25,7 @@ namespace gradsync {
 
 class accumulation {
  public:
-  static constexpr int max_levels = 62;
+  static constexpr int max_levels = 32;
 
   explicit accumulation(std::span<const parameter> parameters) : parameters_(parameters) {
     for (const parameter& p : parameters) {

@@ -50,7 +50,9 @@ class reducer {
 
   ~reducer() {
     const bool lent = launched_.value() != completed_.value();
-    if (lent) sum_.communicator().fail(std::make_exception_ptr(transport_error("its synchronizer was destroyed before finish()", here(completed()))));
+    if (lent)
+      sum_.communicator().fail(
+          std::make_exception_ptr(transport_error("its synchronizer was destroyed before finish()", here(completed()))));
     if (driver_.joinable()) {
       stop_.store(true, std::memory_order_release);
       launched_.wake();

@@ -19,9 +19,9 @@ using time_point = std::chrono::steady_clock::time_point;
 
 /// A bucket's way through one update.
 struct bucket_times {
-  time_point ready, start, end;        ///< all its gradients marked; its collective first driven; the mean in place
-  /// How long communication was about this bucket, waits for peers included: driven by a thread, from when it was ready and its turn had come;
-  /// driven at marks, the time that the calling thread gave to it.
+  time_point ready, start, end;  ///< all its gradients marked; its collective first driven; the mean in place
+  /// How long communication was about this bucket, waits for peers included: driven by a thread, from when it was ready and its turn had
+  /// come; driven at marks, the time that the calling thread gave to it.
   std::chrono::nanoseconds busy{};
   std::chrono::nanoseconds exposed{};  ///< the part of it in which the calling thread could not compute; at marks, all of it
 };

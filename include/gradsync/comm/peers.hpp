@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// One rank's view of its peers in a channel between threads: what they have posted, how far they are, and what becomes of a wait for them.
+///
+/// A wait ends in one of four ways: the peer comes; the group has failed (`transport_error`); the peer has returned from its function
+/// (`transport_error`); the deadline passes (`timeout_error`, which blames the rank that all others wait for in the end). A poll never waits.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "gradsync/comm/crossing.hpp"
+#include "gradsync/comm/failure.hpp"
+#include "gradsync/comm/flag.hpp"
+#include "gradsync/comm/transport.hpp"
+#include "gradsync/core/arithmetic.hpp"
+#include "gradsync/core/error.hpp"
+
+namespace gradsync::detail {
+
+class peers {
+ public:
+  peers(std::shared_ptr<failure> outcome, std::shared_ptr<crossing> shared, int rank, int size)
+      : failure_(std::move(outcome)), shared_(std::move(shared)), rank_(rank), size_(size) {}
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool failed() const { return failure_->failed(); }
+  [[noreturn]] void report() const { failure_->report(rank_); }
+
+  lane& mine() const { return lane_of(rank_); }
+  const posting& posted_by(int rank, const ticket& t) const { return lane_of(rank).posts[t.sequence % lane_of(rank).posts.size()]; }
+  const buffer_view& lent(int rank, const ticket& t) const { return posted_by(rank, t).lent.buffer; }
+  const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }
+
+  /// Adds the ranks' weights in the canonical tree. They can all be read as soon as some chunk holds every rank's part.
+  double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
+
+  // A pass through peers' memory. Their owners, before they give it up, first fail the group and then wait for passes to end.
+  class pass {
+   public:
+    explicit pass(const peers& all) : inside_(all.mine().inside) {
+      inside_.store(1, std::memory_order_seq_cst);
+      if (!all.failed()) return;
+      inside_.store(0, std::memory_order_release);
+      all.report();
+    }
+    ~pass() { inside_.store(0, std::memory_order_release); }
+    pass(const pass&) = delete;
+    pass& operator=(const pass&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& inside_;
+  };
+
+  /// Whether `peer` has posted, of the same length and type as this rank.
+  bool posted(int peer, const ticket& t, const deadline& until) const {
+    if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;
+    const posting &theirs = posted_by(peer, t), &ours = posted_by(rank_, t);
+    if (theirs.count == ours.count && theirs.lent.buffer.type == ours.lent.buffer.type) return true;
+    auto text = [](const posting& p) { return std::to_string(p.count) + " elements of " + name_of(p.lent.buffer.type); };
+    throw mismatch_error("rank " + std::to_string(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
+                             "; make the same calls with the same lengths on every rank",
+                         {.rank = rank_, .step = -1, .bucket = -1, .parameter = {}});
+  }
+
+  /// Whether `peer` has raised its progress so far.
+  bool passed(int peer, std::uint32_t target, const deadline& until) const { return wait(lane_of(peer).progress, target, peer, until); }
+
+  /// After a failure: waits until no peer is in this rank's memory. May outlast a deadline, and then says for whom it waits.
+  void leave() const {
+    const auto since = failure_->now();
+    bool told = false;
+    for (int peer = 0; peer < size_; ++peer)
+      while (peer != rank_ && lane_of(peer).inside.load(std::memory_order_seq_cst) != 0) {
+        std::this_thread::yield();
+        if (told || failure_->now() - since < std::chrono::seconds(10)) continue;
+        std::fprintf(stderr, "gradsync[rank %d]: waiting for rank %d to leave this rank's gradients before they are destroyed\n", rank_,
+                     peer);
+        told = true;
+      }
+  }
+
+ private:
+  lane& lane_of(int rank) const { return shared_->lanes[static_cast<std::size_t>(rank)]; }
+
+  double weight_of(const ticket& t, int first, int count) const {
+    if (count == 1) return posted_by(first, t).lent.weight;
+    const int left = left_terms(count);
+    return weight_of(t, first, left) + weight_of(t, first + left, count - left);
+  }
+
+  bool wait(flag& counter, std::uint32_t target, int peer, const deadline& until) const {
+    if (counter.reached(target)) return true;
+    const auto hopeful = [&] {
+      const place here{.rank = rank_, .step = -1, .bucket = -1, .parameter = {}};
+      if (failure_->failed()) failure_->report(rank_);
+      if (failure_->gone(peer) && !counter.reached(target))
+        throw transport_error("rank " + std::to_string(peer) + " has returned from its function and takes no part any more", here);
+      if (failure_->passed(until)) throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline", here);
+      return true;
+    };
+    if (until.polling()) return hopeful() && counter.reached(target);
+    mine().waits_for.store(peer, std::memory_order_relaxed);
+    counter.wait(target, hopeful);
+    mine().waits_for.store(-1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // The one to blame when `peer` is late: it may itself wait for another, and that one for a third.
+  int late(int peer) const {
+    for (int i = 0; i < size_; ++i) {
+      const int next = lane_of(peer).waits_for.load(std::memory_order_relaxed);
+      if (next < 0 || next == rank_) break;
+      peer = next;
+    }
+    return peer;
+  }
+
+  std::shared_ptr<failure> failure_;
+  std::shared_ptr<crossing> shared_;
+  int rank_, size_;
+};
+
+}  // namespace gradsync::detail

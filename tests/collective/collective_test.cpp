@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/collective.hpp"
+
+#include <doctest/doctest.h>
+
+#include <utility>
+#include <vector>
+
+#include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/run.hpp"
+#include "gradsync/collective/tree.hpp"
+#include "gradsync/comm/threads.hpp"
+
+using namespace gradsync;
+
+namespace {
+
+// A user's strategy: all is added on rank 0, in the order of the tree, and comes back from there. Unless it has a flaw.
+struct over_rank_0 {
+  enum class flaw { none, forgets_the_last, adds_backwards, adds_everywhere } what = flaw::none;
+
+  constexpr const char* name() const { return "over_rank_0"; }
+  constexpr level claim(int) const { return level::canonical; }
+  constexpr int chunks(int) const { return 1; }
+  constexpr int rounds(int size) const { return size == 1 ? 0 : what == flaw::adds_everywhere ? 1 : 2; }
+  template <class Post>
+  constexpr void round(int k, int rank, int size, Post&& post) const {
+    const auto told = [&](int r) { return what != flaw::forgets_the_last || r < size - 1; };
+    if (what == flaw::adds_everywhere) {
+      for (int peer = 0; peer < size; ++peer)
+        if (peer != rank) post(send{peer, 0, 1}), post(receive{peer, 0, 1, effect::join});
+    } else if (rank > 0) {
+      if (k == 0) post(send{0, 0, 1});
+      else if (told(rank)) post(receive{0, 0, 1, effect::copy});
+    } else {
+      for (int i = 1; i < size; ++i) {
+        if (k == 1 && told(i)) post(send{i, 0, 1});
+        if (k == 0 && what == flaw::adds_backwards) post(receive{size - i, 0, 1, effect::add});
+        else if (k == 0) post(receive{i, 0, 1, effect::join});
+      }
+    }
+  }
+};
+
+std::vector<float> summed(const collective<thread_communicator>& sum, std::vector<float> values) {
+  auto channel = sum.communicator().open(1);
+  const extent all{reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
+  cursor at{.place = channel.post(sum.steps(), {.buffer = {dtype::float32, std::span(&all, 1)}, .weight = 1})};
+  run(sum.steps(), channel, at, sum.communicator().limit());
+  channel.drain(sum.steps(), at.place, sum.communicator().limit());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a collective is a communicator with this rank's program of a strategy, and what is proved of it") {
+  thread_group(4).run([](auto& comm) {
+    const collective sum{comm, ring{}};
+    CHECK(&sum.communicator() == &comm);
+    CHECK(sum.name() == "ring");
+    CHECK(sum.steps().rank == comm.rank());
+    CHECK(sum.steps().size == 4);
+    CHECK(sum.steps().rounds() == 6);
+    CHECK(sum.reproducibility() == level::agreed);
+    CHECK(collective{comm, tree{.segments = 7}}.reproducibility() == level::canonical);
+    CHECK(collective{comm, tree{.segments = 7}}.steps().chunks == 7);
+  });
+}
+
+TEST_CASE("without a strategy it is the transport's own") {
+  thread_group(3).run([](auto& comm) {
+    const collective sum{comm};
+    CHECK(sum.name() == "native");
+    CHECK(sum.steps().fused);
+    CHECK(sum.reproducibility() == level::canonical);
+  });
+}
+
+TEST_CASE("the strategy is no part of the type, so that it can be chosen at run time") {
+  thread_group(3).run([](auto& comm) {
+    for (const bool round : {false, true}) {
+      const auto sum = round ? collective{comm, ring{}} : collective{comm};
+      const auto copy = sum;
+      CHECK(copy.name() == (round ? "ring" : "native"));
+      CHECK(summed(copy, {static_cast<float>(comm.rank()), 3}) == std::vector<float>{1, 3});
+    }
+  });
+}
+
+TEST_CASE("a user's strategy of joins works, without being a pass of the transport's own") {
+  thread_group(5).run([](auto& comm) {
+    const collective sum{comm, over_rank_0{}};
+    CHECK(sum.name() == "over_rank_0");
+    CHECK_FALSE(sum.steps().fused);
+    CHECK(sum.reproducibility() == level::canonical);
+    CHECK(summed(sum, {static_cast<float>(comm.rank()), 3}) == std::vector<float>{2, 3});
+  });
+}
+
+TEST_CASE("a wrong strategy does not start: the first violation is told in words, on every rank") {
+  using flaw = over_rank_0::flaw;
+  const std::pair<flaw, const char*> wrong[] = {
+      {flaw::forgets_the_last, "after the last round rank 4 does not hold each contribution to chunk 0 exactly once"},
+      {flaw::adds_backwards, "its sums are less reproducible than claim() says"},
+      {flaw::adds_everywhere, "in round 0 rank 0 sends chunk 0 and receives it from rank 1; whoever reads it would race with the write"},
+  };
+  thread_group(5).run([&](auto& comm) {
+    for (const auto& [what, words] : wrong) {
+      const std::string message = "gradsync[rank " + std::to_string(comm.rank()) + "]: strategy over_rank_0 on 5 ranks: " + words;
+      CHECK_THROWS_WITH_AS((collective{comm, over_rank_0{what}}), message.c_str(), usage_error);
+    }
+    CHECK(comm.all_reduce(1) == 5);  // nothing else has happened
+  });
+}
+
+TEST_CASE("one rank needs no rounds") {
+  thread_group(1).run([](auto& comm) {
+    CHECK(collective{comm, ring{}}.steps().rounds() == 0);
+    CHECK(collective{comm}.reproducibility() == level::canonical);
+  });
+}

@@ -1,0 +1,274 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+#include "gradsync/comm/thread_channel.hpp"
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <random>
+#include <stdexcept>
+
+#include "gradsync/comm/threads.hpp"
+#include "tests/laws/transport_laws.hpp"
+
+using namespace gradsync;
+using namespace std::chrono_literals;
+
+namespace {
+
+const auto run_threads = [](int size, auto body) { thread_group(size).run(body); };
+
+std::atomic<int> seconds_passed{0};
+std::chrono::steady_clock::time_point test_clock() {
+  return std::chrono::steady_clock::time_point{} + std::chrono::seconds(seconds_passed.load());
+}
+
+// The channels of all ranks, for one thread that plays them all by polling.
+struct table {
+  explicit table(int size, std::size_t slots = 1) {
+    outcome = std::make_shared<detail::failure>(size, test_clock);
+    shared = std::make_shared<detail::crossing>(size);
+    for (int rank = 0; rank < size; ++rank) ranks.emplace_back(outcome, shared, rank, size, slots);
+  }
+  detail::lane& lane(int rank) { return shared->lanes[detail::index(rank)]; }
+
+  std::shared_ptr<detail::failure> outcome;
+  std::shared_ptr<detail::crossing> shared;
+  std::deque<thread_channel> ranks;
+};
+
+// Three ranks, two chunks. Rank 0 gives what it has to rank 1, in two rounds, and then adds rank 2's to it, for no use: rank 2 completes
+// the sum. Nothing but the hazard keeps that addition behind rank 1's reading.
+struct wasteful {
+  constexpr const char* name() const { return "wasteful"; }
+  constexpr level claim(int) const { return level::uniform; }
+  constexpr int chunks(int) const { return 2; }
+  constexpr int rounds(int) const { return 5; }
+  template <class Post>
+  static constexpr void pass(int rank, send what, int from, effect then, Post&& post) {
+    if (rank == from) post(what);
+    if (rank == what.to) post(receive{from, what.first, what.count, then});
+  }
+  template <class Post>
+  constexpr void round(int k, int rank, int, Post&& post) const {
+    if (k < 2) pass(rank, {1, k, 1}, 0, effect::add, post);
+    if (k == 2) pass(rank, {0, 0, 2}, 2, effect::add, post);
+    if (k == 3) pass(rank, {2, 0, 2}, 1, effect::add, post);
+    for (int peer = 0; k == 4 && peer < 2; ++peer) pass(rank, {peer, 0, 2}, 2, effect::copy, post);
+  }
+};
+
+}  // namespace
+
+static_assert(20'000 * sizeof(float) > 2 * detail::piece_bytes);  // what mean_laws takes for several pieces
+
+TEST_CASE("threads obey the laws of channels") { laws::channel_laws(run_threads); }
+
+TEST_CASE("ranks driven in any order, by single pieces, come to the mean of every strategy") {
+  for (const int size : {2, 3, 4, 5, 8})
+    for (unsigned seed = 1; seed <= 3; ++seed)
+      for (int which = 0; which < laws::all_strategies; ++which) {
+        table t(size);
+        std::vector<program> programs(detail::index(size));
+        bool canonical = false;
+        for (int rank = 0, i = 0; rank < size; ++rank, i = 0)
+          laws::each_program(rank, size, [&](program p, bool is_canonical) {
+            if (i++ == which) programs[detail::index(rank)] = std::move(p), canonical = is_canonical;
+          });
+        const laws::mean_case<float> c{.count = seed == 1 ? 20'001 * detail::index(programs[0].chunks) : 100 * seed + 1, .seed = seed};
+        std::deque<laws::scattered<float>> buffers;
+        std::vector<cursor> at(detail::index(size));
+        std::mt19937 random(seed);
+        std::vector<int> left;  // ranks that are not through
+        for (int rank = 0; rank < size; ++rank) {
+          buffers.emplace_back(c.input(rank), laws::pieces_of(c.count, seed + 100 * detail::index(rank)));
+          left.push_back(rank);
+        }
+        std::vector<bool> posted(detail::index(size)), ran(detail::index(size));
+        for (int turns = 0; !left.empty(); ++turns) {
+          REQUIRE(turns < 1'000'000);
+          const std::size_t pick = random() % left.size();
+          const auto rank = detail::index(left[pick]);
+          const program& p = programs[rank];
+          if (!posted[rank]) {
+            at[rank].place = t.ranks[rank].post(p, laws::part_of(c, buffers[rank], p));
+            posted[rank] = true;
+          } else if (!ran[rank]) {
+            ran[rank] = run(p, t.ranks[rank], at[rank], deadline::poll());
+          } else if (t.ranks[rank].drain(p, at[rank].place, deadline::poll())) {
+            left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
+          }
+        }
+        INFO(programs[0].name << " on " << size << " ranks, " << c.count << " elements, seed " << seed);
+        for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+          CHECK(buffers[rank].guards_intact());
+          CHECK(laws::same_bits(buffers[rank].values(), buffers[0].values()));
+        }
+        CHECK(c.is_mean(buffers[0].values(), programs[0], canonical));
+      }
+}
+
+TEST_CASE("what a peer still has to read is not overwritten") {
+  table t(3);
+  const laws::mean_case<double> c{.count = 40, .seed = 1, .kind = laws::numbers_kind::integers};
+  std::deque<laws::scattered<double>> buffers;
+  std::vector<program> programs;
+  cursor at[3];
+  for (int rank = 0; rank < 3; ++rank) {
+    programs.push_back(compile(wasteful{}, rank, 3));
+    buffers.emplace_back(c.input(rank), std::vector<std::size_t>{40});
+    at[rank].place = t.ranks[detail::index(rank)].post(programs.back(), laws::part_of(c, buffers.back(), programs.back()));
+  }
+  const auto advance = [&](int rank) {
+    return run(programs[detail::index(rank)], t.ranks[detail::index(rank)], at[rank], deadline::poll());
+  };
+  CHECK_FALSE(advance(2));
+  CHECK_FALSE(advance(0));
+  CHECK(at[0].round == 2);  // rank 2 is ready to be added, and rank 1 has not come to read
+  CHECK(buffers[0].values() == c.input(0));
+  CHECK_FALSE(advance(1));  // it reads
+  CHECK_FALSE(advance(0));
+  CHECK(at[0].round == 4);
+  CHECK(advance(2));
+  CHECK_FALSE(t.ranks[2].drain(programs[2], at[2].place, deadline::poll()));  // its result has not been fetched
+  CHECK(advance(1));
+  CHECK_FALSE(t.ranks[2].drain(programs[2], at[2].place, deadline::poll()));
+  CHECK(advance(0));
+  CHECK(t.ranks[2].drain(programs[2], at[2].place, deadline::poll()));
+  for (const auto& buffer : buffers) CHECK(c.is_mean(buffer.values(), programs[0], true));
+}
+
+TEST_CASE("a channel keeps twice as many postings as may be under way, and a power of two") {
+  for (const std::size_t slots : {0u, 1u, 2u, 3u, 6u, 50u}) {
+    table t(2, slots);
+    const std::size_t room = t.lane(0).posts.size();
+    CHECK(room >= 2 * slots);
+    CHECK(std::has_single_bit(room));  // so that the slots go on where the sequence wraps around
+  }
+}
+
+TEST_CASE("the total weight of a rank's last collective stays, though its peers have posted the next") {
+  table t(2);
+  const program ps[] = {compile(native{}, 0, 2), compile(native{}, 1, 2)};
+  const laws::scattered<float> a({1}), b({2});
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const double weight = repeat + 1;
+    cursor at[] = {{.place = t.ranks[0].post(ps[0], {.buffer = a.view(), .weight = weight})},
+                   {.place = t.ranks[1].post(ps[1], {.buffer = b.view(), .weight = 10 * weight})}};
+    const auto finish = [&] {
+      for (const std::size_t r : {0u, 1u}) CHECK(run(ps[r], t.ranks[r], at[r], deadline::poll()));
+      for (const std::size_t r : {0u, 1u}) CHECK(t.ranks[r].drain(ps[r], at[r].place, deadline::poll()));
+    };
+    finish();
+    CHECK(t.ranks[1].total_weight(at[1].place) == 11 * weight);
+    at[1].place = t.ranks[1].post(ps[1], {.buffer = b.view(), .weight = 0.5});
+    CHECK(t.ranks[0].total_weight(at[0].place) == 11 * weight);
+    at[0].place = t.ranks[0].post(ps[0], {.buffer = a.view(), .weight = 0.25});
+    finish();
+    CHECK(t.ranks[0].total_weight(at[0].place) == 0.75);
+  }
+}
+
+TEST_CASE("after a failure nobody enters a peer's memory") {
+  const program p = compile(native{}, 0, 2);
+  for (const int first : {0, 1}) {
+    table t(2);
+    const laws::scattered<float> a({1, 2, 3}), b({4, 5, 6});
+    const ticket place = t.ranks[0].post(p, {.buffer = a.view(), .weight = 1});
+    t.ranks[1].post(p, {.buffer = b.view(), .weight = 1});
+    t.outcome->fail(first, std::make_exception_ptr(std::runtime_error("disk full")));
+    CHECK_THROWS_WITH_AS(t.ranks[0].reduce(place, deadline::never()), doctest::Contains("failed: disk full"), transport_error);
+    CHECK(a.values() == std::vector<float>{1, 2, 3});
+    CHECK(b.values() == std::vector<float>{4, 5, 6});
+    CHECK(t.lane(0).inside == 0);
+    t.ranks[1].leave();
+  }
+}
+
+TEST_CASE("a pass looks at failure on its way") {
+  table t(2);
+  std::vector<float> memory(1 << 14);
+  std::vector<extent> again;  // the same memory many times: a gigabyte to go through
+  for (std::size_t i = 0; i < 20'000; ++i) again.push_back({reinterpret_cast<std::byte*>(memory.data()), i << 14, 1 << 14});
+  const program p = compile(native{}, 0, 2);
+  const ticket place = t.ranks[0].post(p, {.buffer = {dtype::float32, again}, .weight = 1});
+  t.ranks[1].post(p, {.buffer = {dtype::float32, again}, .weight = 1});
+  std::thread failing([&] {
+    while (t.lane(0).inside == 0) std::this_thread::yield();
+    t.outcome->fail(1, std::make_exception_ptr(std::runtime_error("disk full")));
+    t.ranks[1].leave();
+    CHECK(t.lane(0).inside == 0);
+  });
+  CHECK_THROWS_WITH_AS(t.ranks[0].reduce(place, deadline::never()), "gradsync[rank 0]: rank 1 failed: disk full", transport_error);
+  failing.join();
+}
+
+TEST_CASE("who leaves waits for its peers to leave its memory, longer than any deadline") {
+  seconds_passed = 0;
+  table t(3);
+  t.lane(0).inside = 1;
+  t.lane(2).inside = 1;
+  std::atomic<bool> left{false};
+  std::thread leaving([&] {
+    t.ranks[0].leave();  // itself does not count
+    left = true;
+  });
+  std::this_thread::sleep_for(20ms);
+  seconds_passed = 9;
+  std::this_thread::sleep_for(20ms);
+  CHECK_FALSE(left);
+  t.lane(2).inside = 0;
+  leaving.join();
+  CHECK(left);
+}
+
+TEST_CASE("the rank that all others wait for is to blame, not the one that waits for it") {
+  const program p = compile(tree{.segments = 1}, 0, 4);
+  const laws::scattered<float> buffer(std::vector<float>(5));
+  const auto blamed = [&](table& t) {
+    seconds_passed = 0;
+    const ticket place = t.ranks[0].post(p, {.buffer = buffer.view()});
+    const deadline limit = deadline::after(1min, test_clock);
+    seconds_passed = 60;
+    try {
+      t.ranks[0].exchange(p, place, 0, 0, limit);  // waits for rank 1
+    } catch (const timeout_error& e) {
+      return e.message();
+    }
+    return std::string();
+  };
+  table simple(4), chain(4), circle(4), round_about(4);
+  CHECK(blamed(simple) == "rank 1 did not come before the deadline");
+  chain.lane(1).waits_for = 3;
+  chain.lane(3).waits_for = 2;
+  CHECK(blamed(chain) == "rank 2 did not come before the deadline");
+  circle.lane(1).waits_for = 0;  // as it would for the next collective
+  CHECK(blamed(circle) == "rank 1 did not come before the deadline");
+  round_about.lane(1).waits_for = 2;
+  round_about.lane(2).waits_for = 1;
+  CHECK(blamed(round_about).find("did not come before the deadline") != std::string::npos);
+}
+
+TEST_CASE("channels of one rank are told apart by the order in which they were opened") {
+  thread_group(3).run([](auto& comm) {
+    auto a = comm.open(1);
+    auto b = comm.open(1);
+    auto c = comm.open(1);
+    const program p = compile(native{}, comm.rank(), 3);
+    const laws::scattered<float> x(std::vector<float>(4, 1)), y(std::vector<float>(5, 2)), z(std::vector<float>(6, 3));
+    laws::lending(comm, a, [&] {
+      cursor in_c{.place = c.post(p, {.buffer = z.view(), .weight = 1})};
+      cursor in_a{.place = a.post(p, {.buffer = x.view(), .weight = 1})};
+      cursor in_b{.place = b.post(p, {.buffer = y.view(), .weight = 1})};
+      for (int i = 0; i < 3; ++i) {  // each rank in another order; a fused pass needs its peers to have posted, no more
+        const int which = (i + comm.rank()) % 3;
+        thread_channel& one = which == 0 ? a : which == 1 ? b : c;
+        CHECK(run(p, one, which == 0 ? in_a : which == 1 ? in_b : in_c, comm.limit()));
+      }
+      CHECK((a.drain(p, in_a.place, comm.limit()) && b.drain(p, in_b.place, comm.limit()) && c.drain(p, in_c.place, comm.limit())));
+    });
+    CHECK(x.values() == std::vector<float>(4, 1));
+    CHECK(y.values() == std::vector<float>(5, 2));
+    CHECK(z.values() == std::vector<float>(6, 3));
+  });
+}
