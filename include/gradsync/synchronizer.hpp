@@ -54,13 +54,13 @@ class synchronizer {
   synchronizer(Model& model, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(model, sum, options, parameters_of(model)) {}
+      : synchronizer(sum, options, found(sum, model)) {}
 
   /// The gradients are in a second object of the model's type.
   synchronizer(Model& model, Model& grads, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, grads, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, Model& grads, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(model, sum, options, parameters_of(model, grads)) {}
+      : synchronizer(sum, options, found(sum, model, grads)) {}
 
   /// With buckets on their way, or in an update that an exception ends, this ends the group on all ranks, and waits until no peer is in
   /// this rank's gradients.
@@ -150,7 +150,18 @@ class synchronizer {
   }
 
  private:
-  synchronizer(Model&, const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
+  // An error in the model names this rank.
+  template <class... Models>
+  static std::vector<parameter> found(const collective<Communicator>& sum, Models&... models) {
+    try {
+      return parameters_of(models...);
+    } catch (error& e) {
+      e.locate({.rank = sum.communicator().rank()});
+      throw;
+    }
+  }
+
+  synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
       : options_(options), sum_(sum), parameters_(std::move(parameters)),
         plan_(std::make_unique<bucket_plan>(
             make_plan(parameters_, {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes}))),

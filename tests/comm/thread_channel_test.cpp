@@ -203,52 +203,6 @@ TEST_CASE("a pass looks at failure on its way") {
   failing.join();
 }
 
-TEST_CASE("who leaves waits for its peers to leave its memory, longer than any deadline") {
-  seconds_passed = 0;
-  table t(3);
-  t.lane(0).inside = 1;
-  t.lane(2).inside = 1;
-  std::atomic<bool> left{false};
-  std::thread leaving([&] {
-    t.ranks[0].leave();  // itself does not count
-    left = true;
-  });
-  std::this_thread::sleep_for(20ms);
-  seconds_passed = 9;
-  std::this_thread::sleep_for(20ms);
-  CHECK_FALSE(left);
-  t.lane(2).inside = 0;
-  leaving.join();
-  CHECK(left);
-}
-
-TEST_CASE("the rank that all others wait for is to blame, not the one that waits for it") {
-  const program p = compile(tree{.segments = 1}, 0, 4);
-  const laws::scattered<float> buffer(std::vector<float>(5));
-  const auto blamed = [&](table& t) {
-    seconds_passed = 0;
-    const ticket place = t.ranks[0].post(p, {.buffer = buffer.view()});
-    const deadline limit = deadline::after(1min, test_clock);
-    seconds_passed = 60;
-    try {
-      t.ranks[0].exchange(p, place, 0, 0, limit);  // waits for rank 1
-    } catch (const timeout_error& e) {
-      return e.message();
-    }
-    return std::string();
-  };
-  table simple(4), chain(4), circle(4), round_about(4);
-  CHECK(blamed(simple) == "rank 1 did not come before the deadline");
-  chain.lane(1).waits_for = 3;
-  chain.lane(3).waits_for = 2;
-  CHECK(blamed(chain) == "rank 2 did not come before the deadline");
-  circle.lane(1).waits_for = 0;  // as it would for the next collective
-  CHECK(blamed(circle) == "rank 1 did not come before the deadline");
-  round_about.lane(1).waits_for = 2;
-  round_about.lane(2).waits_for = 1;
-  CHECK(blamed(round_about).find("did not come before the deadline") != std::string::npos);
-}
-
 TEST_CASE("channels of one rank are told apart by the order in which they were opened") {
   thread_group(3).run([](auto& comm) {
     auto a = comm.open(1);

@@ -30,8 +30,9 @@ bool run(const program& p, C& channel, cursor& at, const deadline& until) {
     if constexpr (fused_channel<C>) return channel.reduce(at.place, until);
     else throw usage_error("this transport has no fused all-reduce; choose a strategy of rounds, such as halving_doubling");
   }
-  for (; at.round < p.rounds(); ++at.round, at.piece = 0)
-    for (; at.piece < at.place.pieces; ++at.piece)
+  // Not <, which nvcc 13 takes for the beginning of template arguments.
+  for (; at.round != p.rounds(); ++at.round, at.piece = 0)
+    for (; at.piece != at.place.pieces; ++at.piece)
       if (!channel.exchange(p, at.place, at.round, at.piece, until)) return false;
   return true;
 }

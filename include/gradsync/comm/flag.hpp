@@ -50,7 +50,10 @@ class alignas(128) flag {  // two cache lines: the second would be prefetched wi
     }
     for (int i = 0; i < 200; ++i) {
       if (reached(target)) return true;
+      const auto before = std::chrono::steady_clock::now();
       std::this_thread::yield();
+      // Somebody computes on this core and has had a whole slice of it; a sleeper that is woken gets it back at once.
+      if (std::chrono::steady_clock::now() - before > std::chrono::microseconds(500)) break;
     }
     const sleeper here(sleepers_);
     for (;;) {

@@ -4,7 +4,8 @@
 /// One rank's view of its peers in a channel between threads: what they have posted, how far they are, and what becomes of a wait for them.
 ///
 /// A wait ends in one of four ways: the peer comes; the group has failed (`transport_error`); the peer has returned from its function
-/// (`transport_error`); the deadline passes (`timeout_error`, which blames the rank that all others wait for in the end). A poll never waits.
+/// (`transport_error`); the deadline passes (`timeout_error`, which blames the rank that all others wait for in the end). A poll never
+/// waits.
 #pragma once
 
 #include <atomic>
@@ -105,7 +106,8 @@ class peers {
       if (failure_->failed()) failure_->report(rank_);
       if (failure_->gone(peer) && !counter.reached(target))
         throw transport_error("rank " + std::to_string(peer) + " has returned from its function and takes no part any more", here);
-      if (failure_->passed(until)) throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline", here);
+      if (failure_->passed(until))
+        throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline of " + text(until.limit), here);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);
@@ -113,6 +115,11 @@ class peers {
     counter.wait(target, hopeful);
     mine().waits_for.store(-1, std::memory_order_relaxed);
     return true;
+  }
+
+  static std::string text(std::chrono::nanoseconds limit) {
+    if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
+    return std::to_string(limit / std::chrono::seconds(1)) + " s";
   }
 
   // The one to blame when `peer` is late: it may itself wait for another, and that one for a third.

@@ -37,8 +37,9 @@ class thread_channel {
                  std::size_t slots)
       : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks()), cursor_(ranks()), scales_(ranks()),
         pointers_(ranks() * sizeof(void*)) {
-    // A power of two, so that slots follow each other where the sequence wraps around.
-    peers_.mine().posts.resize(std::bit_ceil(std::max<std::size_t>(slots, 1)));
+    // Twice as many, so that the weights of the last collective can still be read when peers post the next ones; and a power of two, so
+    // that slots follow each other where the sequence wraps around.
+    peers_.mine().posts.resize(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
   }
 
   ticket post(const program& p, const contribution& contribution) {

@@ -40,7 +40,7 @@ concept channel = requires(C& c, const C& constant, const program& p, const cont
   { c.post(p, mine) } -> std::same_as<ticket>;
   { c.exchange(p, t, 0, std::uint32_t{}, until) } -> std::same_as<bool>;  // one piece of one round: all its sends and receives
   { c.drain(p, t, until) } -> std::same_as<bool>;                         // true: no peer touches the buffer any more
-  { c.total_weight(t) } -> std::same_as<double>;                          // Σw, known once the collective is done
+  { c.total_weight(t) } -> std::same_as<double>;                          // Σw, once it is done, while it is among the last `slots` posted
   c.leave();                                                              // after a failure: waits until no peer is in this rank's memory
 };
 

@@ -16,14 +16,15 @@ using clock_source = std::chrono::steady_clock::time_point (*)();
 struct deadline {
   enum class kind : unsigned char { poll, until, never } how = kind::poll;
   std::chrono::steady_clock::time_point at{};
+  std::chrono::nanoseconds limit{};  ///< from which `at` was computed, for messages
 
   static constexpr deadline poll() { return {}; }
-  static constexpr deadline never() { return {kind::never, {}}; }
+  static constexpr deadline never() { return {kind::never, {}, {}}; }
   /// A limit beyond the end of time (`nanoseconds::max()`) never passes.
   static deadline after(std::chrono::nanoseconds limit, clock_source now = std::chrono::steady_clock::now) {
     const auto begin = now();
     if (limit > begin.max() - begin) return never();
-    return {kind::until, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit)};
+    return {kind::until, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit), limit};
   }
 
   constexpr bool polling() const { return how == kind::poll; }

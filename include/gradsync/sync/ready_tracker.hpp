@@ -76,7 +76,9 @@ class ready_tracker {
   /// nothing changes then.
   void mark(std::size_t parameter) {
     if (missing_marks_[parameter] == 0)
-      throw usage_error(once_more(parameter), {.rank = -1, .step = -1, .bucket = -1, .parameter = parameters_[parameter].name()});
+      throw usage_error(
+          once_more(parameter),
+          {.rank = -1, .step = -1, .bucket = static_cast<int>(plan_->bucket_of[parameter]), .parameter = parameters_[parameter].name()});
     if (--missing_marks_[parameter] > 0) return;
     --missing_parameters_;
     --missing_slots_[plan_->bucket_of[parameter]];

@@ -41,7 +41,7 @@ class reducer {
 
   reducer(const collective<Communicator>& sum, const bucket_plan& plan, std::span<const parameter> parameters, bucket_storage& storage,
           progress how)
-      : sum_(sum), channel_(sum.communicator().open(2 * plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
+      : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
     const int size = sum.communicator().size();
     if (size > 1 && (how == progress::thread || (how == progress::automatic && 2 * size <= usable_cpus())))
