@@ -96,7 +96,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
          whole_number(std::size_t{0}, std::size_t{1} << 40));
   option("--optimizer", optimizer, "sgd (momentum 0.9) or adamw", "NAME", one_of({"sgd", "adamw"}));
   const CLI::Option* learning_rate =
-      option("--learning-rate", chosen.learning_rate, "Of the first epoch; falls from there (0.05, with adamw 0.001)", "X", rate())
+      option("--learning-rate", chosen.learning_rate,
+             "Of the first epoch; falls from there (0.05 for a batch of 256, in proportion for others; with adamw 0.001)", "X", rate())
           ->default_str("");
   option("--seed", chosen.seed, "For the first weights and the order of the examples", "N",
          whole_number(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
@@ -118,7 +119,11 @@ command_line parse_command_line(int argc, const char* const* argv) {
     return asked;
   }
   chosen.optimizer = optimizer == "adamw" ? optimizer_kind::adamw : optimizer_kind::sgd;
-  if (learning_rate->count() == 0 && chosen.optimizer == optimizer_kind::adamw) chosen.learning_rate = 0.001;
+  if (learning_rate->count() == 0) {
+    // A batch of k times the examples makes k times fewer, better steps (Goyal et al. 2017); 0.1 is as far as this model follows.
+    const double in_proportion = 0.05 * static_cast<double>(chosen.batch) / 256;
+    chosen.learning_rate = chosen.optimizer == optimizer_kind::adamw ? 0.001 : std::min(in_proportion, 0.1);
+  }
   for (std::string* path : {&chosen.data, &chosen.metrics, &chosen.trace}) *path = from_where_the_user_stands(*path);
   return asked;
 }

@@ -169,6 +169,29 @@ TEST_CASE("the total weight of a rank's last collective stays, though its peers 
   }
 }
 
+TEST_CASE("a buffer is not given back while a peer has still to read it or to write to it") {
+  table t(3);
+  const program p = compile(native{}, 0, 3);
+  const laws::scattered<float> a(std::vector<float>(100, 3)), b(std::vector<float>(100)), c(std::vector<float>(100));
+  const laws::scattered<float>* const buffers[] = {&a, &b, &c};
+  ticket place;
+  for (const std::size_t r : {0u, 1u, 2u}) place = t.ranks[r].post(p, {.buffer = buffers[r]->view(), .weight = 1});
+  for (const std::size_t r : {0u, 1u}) {
+    CHECK(t.ranks[r].reduce(place, deadline::poll()));
+    for (const std::size_t other : {0u, 1u}) CHECK_FALSE(t.ranks[other].drain(p, place, deadline::poll()));
+  }
+  CHECK(t.ranks[2].reduce(place, deadline::poll()));
+  for (const std::size_t r : {0u, 1u, 2u}) CHECK(t.ranks[r].drain(p, place, deadline::poll()));
+  for (const auto* buffer : buffers) CHECK(buffer->values() == std::vector<float>(100, 1));
+
+  for (const std::size_t r : {0u, 1u, 2u}) place = t.ranks[r].post(p, {.buffer = buffers[r]->view()});
+  CHECK_FALSE(t.ranks[1].broadcast(place, 1, deadline::poll()));  // the root stays until all have fetched
+  CHECK(t.ranks[2].broadcast(place, 1, deadline::poll()));
+  CHECK_FALSE(t.ranks[1].broadcast(place, 1, deadline::poll()));
+  CHECK(t.ranks[0].broadcast(place, 1, deadline::poll()));
+  CHECK(t.ranks[1].broadcast(place, 1, deadline::poll()));
+}
+
 TEST_CASE("after a failure nobody enters a peer's memory") {
   const program p = compile(native{}, 0, 2);
   for (const int first : {0, 1}) {

@@ -127,9 +127,12 @@ TEST_CASE("unknown options and missing values are one line and exit code 2") {
 
 TEST_CASE("an option given twice takes its last value") { CHECK(parse({"--epochs", "10", "--epochs", "2"}).chosen.epochs == 2); }
 
-TEST_CASE("the default learning rate is the optimizer's") {
+TEST_CASE("the default learning rate is the optimizer's, and sgd's grows with the batch") {
   CHECK(parse({"--optimizer", "adamw"}).chosen.learning_rate == 0.001);
   CHECK(parse({"--optimizer", "sgd"}).chosen.learning_rate == 0.05);
+  CHECK(parse({"--batch", "64"}).chosen.learning_rate == 0.0125);
+  CHECK(parse({"--batch", "60000"}).chosen.learning_rate == 0.1);
+  CHECK(parse({"--batch", "64", "--learning-rate", "0.05"}).chosen.learning_rate == 0.05);
   CHECK(parse({"--optimizer", "adamw", "--learning-rate", "0.05"}).chosen.learning_rate == 0.05);
 }
 
