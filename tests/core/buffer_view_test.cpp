@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
 using namespace gradsync;
@@ -112,4 +114,28 @@ TEST_CASE("every range of views cut in different ways is covered once, in order"
       }
       CHECK(covered == last - first);
     }
+}
+
+TEST_CASE("ranges and chunks beyond 2^32 elements are cut and found, without touching the memory") {
+  const std::size_t half = (std::size_t{1} << 33) + 5;
+  std::byte* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 44);  // an address that nothing is read from
+  const extent parts[] = {{base, 0, half}, {base + (std::size_t{1} << 40), half, half}};
+  const buffer_view view{dtype::float32, parts};
+  CHECK(view.count() == 2 * half);
+  CHECK(view.bytes() == 8 * half);
+  std::size_t covered = 0;
+  for (int chunk = 0; chunk < 7; ++chunk) {
+    const std::size_t first = cut(view, 7, chunk), last = cut(view, 7, chunk + 1);
+    CHECK((first % 16 == 0 && first == covered));
+    float* pointers[1];
+    std::size_t cursor[1];
+    for_each_run<float>(std::span(&view, 1), first, last, std::span<float*>(pointers), std::span<std::size_t>(cursor),
+                        [&](std::span<float*> at, std::size_t n) {
+                          const std::byte* expected =
+                              covered < half ? base + 4 * covered : base + (std::size_t{1} << 40) + 4 * (covered - half);
+                          CHECK(reinterpret_cast<std::byte*>(at[0]) == expected);
+                          covered += n;
+                        });
+  }
+  CHECK(covered == 2 * half);
 }
