@@ -96,3 +96,22 @@ TEST_CASE("a fused program needs a transport that has such a pass") {
                        usage_error);
   CHECK(channel.asked == 0);
 }
+
+TEST_CASE("a fused pass is run once, however often one asks") {
+  struct passes : notebook {
+    int reduced = 0;
+    bool reduce(const ticket& t, const deadline&) {
+      CHECK(t.sequence == 7);
+      return ++reduced > 2;
+    }
+  } channel;
+  cursor at{.place = {.sequence = 7}};
+  program p = of_rounds(2);
+  p.fused = true;
+  CHECK_FALSE(run(p, channel, at, deadline::poll()));
+  CHECK_FALSE(run(p, channel, at, deadline::poll()));
+  CHECK(run(p, channel, at, deadline::poll()));
+  CHECK(run(p, channel, at, deadline::poll()));
+  CHECK(channel.reduced == 3);
+  CHECK(channel.asked == 0);
+}

@@ -364,7 +364,7 @@ void polling_law(Comm& comm) {
   each_program(comm.rank(), comm.size(), [&](program p, bool canonical) {
     auto channel = comm.open(1);
     if constexpr (!fused_channel<decltype(channel)>) p.fused = false;
-    const mean_case<float> c{.count = 1234, .seed = 5};
+    const mean_case<float> c{.count = 1234, .seed = 5, .weighted = true};
     const auto buffer = c.lent(comm.rank());
     INFO(p.name << " on " << p.size << " ranks");
     lending(comm, channel, [&] {

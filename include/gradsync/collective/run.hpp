@@ -27,8 +27,11 @@ struct cursor {
 template <channel C>
 bool run(const program& p, C& channel, cursor& at, const deadline& until) {
   if (p.fused) {
-    if constexpr (fused_channel<C>) return channel.reduce(at.place, until);
-    else throw usage_error("this transport has no fused all-reduce; choose a strategy of rounds, such as halving_doubling");
+    if constexpr (fused_channel<C>) {
+      if (at.round == 0 && !channel.reduce(at.place, until)) return false;
+      at.round = 1;  // the pass is the only round; it is not run twice
+      return true;
+    } else throw usage_error("this transport has no fused all-reduce; choose a strategy of rounds, such as halving_doubling");
   }
   // Not <, which nvcc 13 takes for the beginning of template arguments.
   for (; at.round != p.rounds(); ++at.round, at.piece = 0)

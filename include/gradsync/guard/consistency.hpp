@@ -33,6 +33,11 @@ inline agreement compile_flags() {
 #ifdef __FMA__
   flags += ", FMA";
 #endif
+#ifdef __AVX512F__
+  flags += ", AVX-512";
+#elif defined(__AVX__)
+  flags += ", AVX";
+#endif
 #ifdef __clang__
   flags += ", clang " + std::to_string(__clang_major__);
 #elif defined(__GNUC__)
