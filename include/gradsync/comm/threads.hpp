@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "gradsync/comm/thread_channel.hpp"
@@ -161,15 +162,28 @@ class thread_group {
   /// Calls `f(communicator)` on a thread a rank, and returns when all have returned. Throws what the first failing rank threw.
   template <class F>
   void run(F&& f) {
+    using function = std::remove_reference_t<F>;
+    const auto call = [](const void* object, thread_communicator& comm) { (*static_cast<function*>(const_cast<void*>(object)))(comm); };
+    run_body({std::addressof(f), call});
+  }
+
+ private:
+  // The user's function without its type: all that starts and joins threads is compiled once, not for each function.
+  struct body {
+    const void* function;
+    void (*call)(const void* function, thread_communicator& comm);
+  };
+
+  void run_body(const body& f) const {
     auto world = std::make_shared<detail::world>(size_, options_);
     std::mutex mutex;
     std::condition_variable ended;
     std::vector<bool> running(static_cast<std::size_t>(size_), true);
     std::vector<std::thread> threads;
-    auto body = [&](int rank) {
+    auto rank_body = [&](int rank) {
       try {
         thread_communicator comm(world, rank);
-        f(comm);
+        f.call(f.function, comm);
       } catch (...) {
         world->outcome->conclude(rank, std::current_exception());
       }
@@ -179,7 +193,7 @@ class thread_group {
       ended.notify_one();
     };
     try {
-      for (int rank = 0; rank < size_; ++rank) threads.emplace_back(body, rank);
+      for (int rank = 0; rank < size_; ++rank) threads.emplace_back(rank_body, rank);
     } catch (...) {  // the system gives no more threads: those that run must not wait for the others
       world->outcome->fail(static_cast<int>(threads.size()), std::current_exception());
     }
@@ -188,7 +202,6 @@ class thread_group {
     if (world->outcome->failed()) std::rethrow_exception(world->outcome->cause());
   }
 
- private:
   // A thread that no longer answers cannot be ended from outside. Names it, once, when the others have failed and it is a deadline late.
   void await(const detail::world& world, std::mutex& mutex, std::condition_variable& ended, const std::vector<bool>& running,
              std::size_t started) const {
