@@ -161,9 +161,9 @@ TEST_CASE("the total weight of a rank's last collective stays, though its peers 
     };
     finish();
     CHECK(t.ranks[1].total_weight(at[1].place) == 11 * weight);
-    at[1].place = t.ranks[1].post(ps[1], {.buffer = b.view(), .weight = 0.5});
+    at[1] = {.place = t.ranks[1].post(ps[1], {.buffer = b.view(), .weight = 0.5})};
     CHECK(t.ranks[0].total_weight(at[0].place) == 11 * weight);
-    at[0].place = t.ranks[0].post(ps[0], {.buffer = a.view(), .weight = 0.25});
+    at[0] = {.place = t.ranks[0].post(ps[0], {.buffer = a.view(), .weight = 0.25})};
     finish();
     CHECK(t.ranks[0].total_weight(at[0].place) == 0.75);
   }
