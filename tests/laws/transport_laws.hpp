@@ -288,7 +288,7 @@ void interleaving_law(Comm& comm) {
   const program rounds = compile(ring{}, rank, size), other = compile(halving_doubling{}, rank, size);
   const mean_case<float> first{.count = 5000, .seed = 1}, second{.count = 7, .seed = 2, .weighted = true};
   const mean_case<double> third{.count = 20'011, .seed = 3, .kind = numbers_kind::integers};
-  for (int repeat = 0; repeat < 20; ++repeat) {
+  for (int repeat = 0; repeat < 8; ++repeat) {
     const auto x = first.lent(rank), y = second.lent(rank);
     const auto z = third.lent(rank);
     struct under_way {
