@@ -141,3 +141,19 @@ TEST_CASE("a strided map is an error at once: its elements are not contiguous") 
   net tight{{strided(memory, 2, 3, Eigen::OuterStride<>(2)), strided(memory + 12, 2, 3, Eigen::OuterStride<>(2))}};
   CHECK(gradsync::parameters_of(tight)[0].count == 6);
 }
+
+TEST_CASE("a matrix and its gradient have one shape") {
+  struct pair {
+    Eigen::MatrixXf value, grad;
+  };
+  struct model {
+    pair a;
+  } net;
+  net.a.value.setZero(2, 3);
+  CHECK(gradsync::parameters_of(net).size() == 1);  // an empty gradient is made later
+  net.a.grad.setZero(3, 2);
+  CHECK_THROWS_WITH_AS(gradsync::parameters_of(net), doctest::Contains("\"a\": the value is 2 x 3, its gradient 3 x 2"),
+                       gradsync::usage_error);
+  net.a.grad.setZero(2, 3);
+  CHECK(gradsync::parameters_of(net).size() == 1);
+}

@@ -464,3 +464,51 @@ TEST_CASE("an aggregate of 32 members is opened") {
   CHECK(all[31].name() == "p32");
   CHECK(all[31].aliases[0].parameter == &model.p32);
 }
+
+TEST_CASE("a parameter beside a value and its gradient is not passed over") {
+  struct inner {
+    std::vector<float> value, grad;
+  };
+  struct outer {
+    std::vector<float> value, grad;
+    inner bias;
+  };
+  struct with_history {
+    std::vector<float> value, grad, momentum;
+  };
+  struct with_name {
+    std::vector<float> value, grad;
+    std::string name;
+    gradsync::skip<std::vector<float>> momentum;
+  };
+  struct outer_model {
+    outer a;
+  } one;
+  CHECK_THROWS_WITH_AS(gradsync::parameters_of(one),
+                       doctest::Contains("\"a\": a struct with a value and a gradient is one parameter, so its member `bias`"),
+                       gradsync::usage_error);
+  struct history_model {
+    with_history a;
+  } two;
+  CHECK_THROWS_WITH_AS(gradsync::parameters_of(two), doctest::Contains("`momentum`"), gradsync::usage_error);
+  struct named_model {
+    with_name a;
+  } three;
+  CHECK(gradsync::parameters_of(three).size() == 1);
+}
+
+TEST_CASE("ten thousand parameters are listed at once, ties included") {
+  struct view {
+    std::span<float> value, grad;
+  };
+  struct many {
+    std::vector<view> views;
+  } net;
+  std::vector<float> values(20'000), grads(20'000);
+  for (std::size_t i = 0; i < 10'000; ++i) net.views.push_back({std::span(values).subspan(2 * i, 2), std::span(grads).subspan(2 * i, 2)});
+  for (std::size_t i = 0; i < 10; ++i) net.views.push_back(net.views[17]);
+  const auto all = gradsync::parameters_of(net);
+  CHECK(all.size() == 10'000);
+  CHECK(all[17].aliases.size() == 11);
+  CHECK(all[17].aliases[10].name == "views[10009]");
+}

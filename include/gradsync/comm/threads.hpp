@@ -13,6 +13,7 @@
 /// first rank's exception itself. A group can run again after that.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>  // run() waits for its threads and can say for whom
 #include <cstdio>
@@ -214,7 +215,8 @@ class thread_group {
     auto limit = std::chrono::steady_clock::time_point::max();
     while (!over()) {
       ended.wait_for(hold, std::chrono::milliseconds(100));
-      if (limit == limit.max() && world.outcome->failed()) limit = std::chrono::steady_clock::now() + options_.deadline;
+      if (limit == limit.max() && world.outcome->failed())
+        limit = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(options_.deadline, std::chrono::hours(24));
       if (limit == limit.min() || std::chrono::steady_clock::now() < limit) continue;
       for (std::size_t r = 0; r < started; ++r)
         if (running[r]) std::fprintf(stderr, "gradsync: the group has failed, and rank %zu has not ended; waiting for it\n", r);

@@ -13,9 +13,13 @@
 ///     for (const parameter& p : parameters_of(model)) std::cout << p.name() << ' ' << p.count << '\n';   // w, then b
 #pragma once
 
+#include <algorithm>
 #include <concepts>  // the twin has the model's type
 #include <string>    // messages
-#include <vector>    // the list
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>  // the list
 
 #include "gradsync/core/error.hpp"
 #include "gradsync/model/parameter.hpp"
@@ -37,9 +41,24 @@ void check_gaps(const path& at, const Containers&... containers) {
     throw usage_error("its elements are not contiguous; copy them into a matrix of their own", {.parameter = at.text()});
 }
 
+// Matrices are compared as matrices: equal counts are not enough.
+template <class Value, class Grad>
+void check_shapes(const path& at, const Value& value, const Grad& grad) {
+  if constexpr (requires { value.rows() + value.cols() + grad.rows() + grad.cols(); }) {
+    if constexpr (requires { bool{Value::IsRowMajor} == bool{Grad::IsRowMajor}; })
+      static_assert(Value::IsVectorAtCompileTime || bool{Value::IsRowMajor} == bool{Grad::IsRowMajor},
+                    "gradsync: a value and its gradient are stored in the same order: make both row-major, or both column-major");
+    if (grad.size() == 0 || (value.rows() == grad.rows() && value.cols() == grad.cols())) return;
+    auto text = [](const auto& m) { return std::to_string(m.rows()) + " x " + std::to_string(m.cols()); };
+    throw usage_error("the value is " + text(value) + ", its gradient " + text(grad) + "; give both the same shape",
+                      {.parameter = at.text()});
+  }
+}
+
 template <class Value, class Grad>
 parameter make_parameter(const path& at, const void* whole, Value& value, Grad& grad) {
   check_gaps(at, value, grad);
+  check_shapes(at, value, grad);
   parameter p{.type = dtype_of<element_type<Value>>(),
               .count = read<Value>(&value).count,
               .value_access = accessor_of<Value>(),
@@ -71,7 +90,10 @@ struct collect {
                   "model's type that holds the gradients, or wrap it in gradsync::skip<>");
     if constexpr (shape_of<T> == shape::elements) return;
     else if constexpr (has_access_grad<T>) hand_over(make_accessed_parameter(at, x));
-    else hand_over(make_parameter(at, &x, x.value, x.grad));
+    else {
+      check_alone(at, x);
+      hand_over(make_parameter(at, &x, x.value, x.grad));
+    }
   }
   template <class T>
   void operator()(const path& at, T& value, T& grad) {
@@ -81,6 +103,21 @@ struct collect {
   }
 
  private:
+  // What stands beside a value and its gradient would be passed over: it may not hold parameters.
+  template <class T>
+  static void check_alone(const path& at, T& x) {
+    if constexpr (std::is_aggregate_v<T>) {
+      if constexpr (!has_base<T> && field_count<T> <= most_fields)
+        for_each_field(x, [&]<class Field>(std::string_view name, Field& field) {
+          if constexpr (shape_of<Field> != shape::nothing)
+            if (static_cast<const void*>(&field) != &x.value && static_cast<const void*>(&field) != &x.grad)
+              throw usage_error("a struct with a value and a gradient is one parameter, so its member `" + std::string(name) +
+                                    "` would be passed over; move it out of there, or wrap it in gradsync::skip<>",
+                                {.parameter = at.text()});
+        });
+    }
+  }
+
   void hand_over(const parameter& p) {
     check_lengths(p);
     ++found;
@@ -118,6 +155,41 @@ inline bool is_tied(const parameter& a, const parameter& b) {
   return false;
 }
 
+// Finds parameters whose memory overlaps, `memory_of` being their values or their gradients: neighbours in the order of addresses.
+template <class F>
+void find_ties(const std::vector<parameter>& all, std::vector<std::size_t>& tied_to, F&& memory_of) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (memory_of(all[i]).count > 0) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const std::byte *x = memory_of(all[a]).data, *y = memory_of(all[b]).data;
+    return x != y ? x < y : a < b;
+  });
+  auto end = [&](std::size_t i) { return memory_of(all[i]).data + memory_of(all[i]).count * size_of(all[i].type); };
+  for (std::size_t k = 1, farthest = 0; k < order.size(); ++k) {
+    const std::size_t before = order[farthest], here = order[k];
+    if (memory_of(all[here]).data < end(before) && is_tied(all[std::min(before, here)], all[std::max(before, here)]))
+      tied_to[std::max(before, here)] = tied_to[std::min(before, here)];
+    if (end(here) > end(before)) farthest = k;
+  }
+}
+
+// One entry for each parameter, with all of its names.
+inline std::vector<parameter> merge_tied(std::vector<parameter> all) {
+  std::vector<std::size_t> tied_to(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) tied_to[i] = i;
+  find_ties(all, tied_to, [](const parameter& p) { return p.value(); });
+  find_ties(all, tied_to, [](const parameter& p) { return p.grad(); });
+  std::vector<parameter> merged;
+  std::vector<std::size_t> place(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    place[i] = tied_to[i] == i ? merged.size() : place[tied_to[i]];
+    if (tied_to[i] == i) merged.push_back(std::move(all[i]));
+    else merged[place[i]].aliases.push_back(all[i].aliases.front());
+  }
+  return merged;
+}
+
 }  // namespace detail
 
 /// Calls `visit(const parameter&)` for each parameter, in the order of the members; tied ones once for each name.
@@ -145,15 +217,8 @@ void for_each_parameter(Model& model, Model& grads, Visit&& visit) {
 template <class Model, std::same_as<Model>... Grads>
 requires(sizeof...(Grads) <= 1) std::vector<parameter> parameters_of(Model& model, Grads&... grads) {
   std::vector<parameter> all;
-  for_each_parameter(model, grads..., [&all](const parameter& p) {
-    for (parameter& known : all)
-      if (detail::is_tied(known, p)) {
-        known.aliases.push_back(p.aliases.front());
-        return;
-      }
-    all.push_back(p);
-  });
-  return all;
+  for_each_parameter(model, grads..., [&all](const parameter& p) { all.push_back(p); });
+  return detail::merge_tied(std::move(all));
 }
 
 /// Calls `f(address)` for each parameter inside `x`: `x` may be a parameter, its value or gradient alone, a layer, or the model.
