@@ -54,13 +54,13 @@ class synchronizer {
   synchronizer(Model& model, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(sum, options, found(sum, model)) {}
+      : synchronizer(sum, options, on_rank(sum, [&] { return parameters_of(model); })) {}
 
   /// The gradients are in a second object of the model's type.
   synchronizer(Model& model, Model& grads, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, grads, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, Model& grads, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(sum, options, found(sum, model, grads)) {}
+      : synchronizer(sum, options, on_rank(sum, [&] { return parameters_of(model, grads); })) {}
 
   /// With buckets on their way, or in an update that an exception ends, this ends the group on all ranks, and waits until no peer is in
   /// this rank's gradients.
@@ -73,6 +73,7 @@ class synchronizer {
 
   /// Begins a micro-step.
   void begin(const step_options& options = {}) {
+    reducer_.rethrow();
     if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
     at_here([&] { check(options); });
     if (plain()) at_here([&] { plain_.check(options); });
@@ -85,16 +86,23 @@ class synchronizer {
   }
 
   /// The gradient of a parameter is final for this micro-step. `part` is a parameter, its value or gradient, a layer, or the whole model.
-  /// Costs a lookup; closes a bucket at times; never waits for a peer.
+  /// Costs a lookup; closes a bucket at times; never waits for a peer. Where one parameter of a part is refused, those before it are marked:
+  /// put it right, and mark_all_ready() marks the rest.
   template <class Part>
   void mark_ready(Part& part) {
+    const bool begins = !in_step_;
     for_each_mark(part, [&](const void* address) {
       const std::size_t i = index_.find(address);
       if (i == address_index::none)
         throw usage_error("mark_ready() of an object that is no parameter of the synchronizer's model; mark the object itself, not a copy",
                           here());
       if (!in_step_) begin();
-      mark(i);
+      try {
+        mark(i);
+      } catch (const usage_error&) {
+        if (begins && tracker_.untouched()) in_step_ = false;  // the call has changed nothing: not even begun the micro-step
+        throw;
+      }
     });
   }
 
@@ -150,22 +158,18 @@ class synchronizer {
   }
 
  private:
-  // An error in the model names this rank.
-  template <class... Models>
-  static std::vector<parameter> found(const collective<Communicator>& sum, Models&... models) {
-    try {
-      return parameters_of(models...);
-    } catch (error& e) {
-      e.locate({.rank = sum.communicator().rank()});
-      throw;
-    }
+  // An error of the construction names this rank.
+  template <class F>
+  static decltype(auto) on_rank(const collective<Communicator>& sum, F&& f) {
+    return locating([&] { return place{.rank = sum.communicator().rank()}; }, f);
   }
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
       : options_(options), sum_(sum), parameters_(std::move(parameters)),
         plan_(std::make_unique<bucket_plan>(
             make_plan(parameters_, {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes}))),
-        index_(parameters_), tracker_(*plan_, parameters_), sums_(parameters_), storage_(agreed(), parameters_, chosen_layout(options)),
+        index_(parameters_), tracker_(*plan_, parameters_), sums_(parameters_),
+        storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, chosen_layout(options)); })),
         reducer_(sum_, *plan_, parameters_, storage_, options.progress) {
     spread_values();
     times_.buckets.resize(plan_->buckets.size());
@@ -177,12 +181,7 @@ class synchronizer {
   // Adds rank and step to an error of a part that does not know them.
   template <class F>
   decltype(auto) at_here(F&& f) const {
-    try {
-      return f();
-    } catch (error& e) {
-      e.locate(here());
-      throw;
-    }
+    return locating([&] { return here(); }, f);
   }
 
   static gradsync::layout chosen_layout(const synchronizer_options& options) {
@@ -200,8 +199,8 @@ class synchronizer {
           {p.name(), std::to_string(p.count) + " elements of " + name_of(p.type), "build the model in the same order on every rank", true});
     number("bucket_bytes", options_.bucket_bytes);
     number("first_bucket_bytes", options_.first_bucket_bytes);
-    number("layout", static_cast<std::size_t>(options_.layout));
-    number("accumulation", static_cast<std::size_t>(options_.accumulation));
+    items.push_back({"layout", name_of(chosen_layout(options_)), same, false});
+    items.push_back({"accumulation", plain() ? "plain" : "tree", same, false});
     items.push_back(
         {"strategy",
          sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " + std::to_string(sum_.steps().chunks) + " chunks",
@@ -245,7 +244,8 @@ class synchronizer {
     struct memory grad = p.grad();
     if (grad.count == 0 && p.count > 0 && scale() == 0 && p.resize_grad()) grad = p.grad();
     if (grad.count == p.count) return grad;
-    throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value " + std::to_string(p.count),
+    throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value had " + std::to_string(p.count) +
+                          " when the synchronizer was made",
                       {.rank = comm().rank(), .step = updates_, .bucket = static_cast<int>(plan_->bucket_of[i]), .parameter = p.name()});
   }
 

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -171,3 +173,22 @@ TEST_CASE("a rank that has not ended a deadline after the others failed is named
   CHECK(said.str() == "gradsync: the group has failed, and rank 1 has not ended; waiting for it\n");
 }
 #endif
+
+TEST_CASE("ranks that make different calls of one length are told so") {
+  auto expect = [](const char* text, auto&& call) {
+    CHECK_THROWS_WITH_AS(thread_group(2).run([&](auto& comm) { call(comm); }), doctest::Contains(text), mismatch_error);
+  };
+  expect("all_reduce(max)", [](auto& comm) { comm.all_reduce(1, comm.rank() == 0 ? reduce_op::sum : reduce_op::max); });
+  expect("broadcast from rank 0", [](auto& comm) { comm.rank() == 0 ? comm.broadcast(7, 0) : comm.all_reduce(5); });
+  expect("broadcast from rank", [](auto& comm) { comm.broadcast(7, comm.rank()); });
+}
+
+TEST_CASE("a NaN is the maximum and the minimum, whichever rank has it") {
+  for (int bad = 0; bad < 3; ++bad)
+    thread_group(3).run([&](auto& comm) {
+      const float mine = comm.rank() == bad ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(comm.rank());
+      CHECK(std::isnan(comm.all_reduce(mine, reduce_op::max)));
+      CHECK(std::isnan(comm.all_reduce(mine, reduce_op::min)));
+      CHECK(std::isnan(comm.all_reduce(mine)));
+    });
+}

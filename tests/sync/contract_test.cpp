@@ -4,7 +4,10 @@
 // What the step contract refuses: each wrong call is one error with the parameter's path, and changes nothing.
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <limits>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -87,7 +90,7 @@ TEST_CASE("a gradient of the wrong length is named with both lengths") {
   on_two_ranks([](auto&, net_type& net, auto& sync) {
     ones(net);
     net.weight.grad.resize(19);
-    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("\"weight\": the gradient has 19 elements, the value 20"),
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("\"weight\": the gradient has 19 elements, the value had 20"),
                          usage_error);
     net.weight.grad.clear();
     CHECK_THROWS_WITH_AS(sync.mark_ready(net.weight), doctest::Contains("has 0 elements"), usage_error);
@@ -234,4 +237,58 @@ TEST_CASE("memory: values, gradients, buckets and partial sums") {
     synchronizer packed{net, comm, {.layout = layout::packed}};
     CHECK(packed.memory().buckets == 4032 + 64);
   });
+}
+
+TEST_CASE("a first mark that is refused has not begun the micro-step") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    net.bias.grad.resize(7);
+    CHECK_THROWS_AS(sync.mark_ready(net.bias), usage_error);
+    ones(net);
+    sync.begin({.weight = 3});
+    sync.mark_all_ready();
+    CHECK(sync.finish().weight == 6);
+  });
+}
+
+TEST_CASE("where one of several parameters is refused, those before it are marked, and the rest can follow") {
+  on_two_ranks([](auto&, net_type& net, auto& sync) {
+    ones(net);
+    net.bias.grad.resize(7);
+    CHECK_THROWS_AS(sync.mark_ready(net), usage_error);  // weight is marked, bias is not
+    net.bias.grad.assign(3, 1);
+    sync.mark_all_ready();
+    CHECK(sync.finish().weight == 2);
+  });
+}
+
+TEST_CASE("views that were adopted look at nothing when their storage has gone") {
+  struct view {
+    std::span<float> value, grad;
+  };
+  thread_group(2).run([](auto& comm) {
+    std::vector<float> values(8), grads(8);
+    struct {
+      view a;
+    } net{{values, grads}};
+    {
+      synchronizer sync{net, comm, {.layout = layout::adopted}};
+      CHECK(net.a.grad.size() == 8);
+      CHECK(net.a.grad.data() != grads.data());
+    }
+    CHECK(net.a.grad.empty());
+  });
+}
+
+TEST_CASE("after a failure begin() tells of it again") {
+  for (progress how : {progress::at_marks, progress::thread})
+    CHECK_THROWS_AS(thread_group(2).run([&](auto& comm) {
+      net_type net = make_net(20, 3);
+      synchronizer sync{net, comm, {.progress = how}};
+      if (comm.rank() == 1) throw std::runtime_error("disk full");
+      ones(net);
+      sync.mark_all_ready();
+      CHECK_THROWS_AS(sync.finish(), transport_error);
+      CHECK_THROWS_WITH_AS(sync.begin(), doctest::Contains("disk full"), transport_error);
+    }),
+                    std::runtime_error);
 }

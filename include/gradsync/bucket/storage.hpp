@@ -34,6 +34,17 @@ class bucket_storage {
     }
   }
 
+  /// Views that were pointed into storage of ours then look at nothing.
+  ~bucket_storage() {
+    for (std::size_t b = 0; how_ == layout::adopted && b < slabs_.size(); ++b)
+      for (std::size_t s = 0; slabs_[b].data() != nullptr && s < plan_->buckets[b].slots.size(); ++s) {
+        const parameter& p = parameters_[plan_->buckets[b].slots[s].parameter];
+        for (const alias& a : p.aliases) p.grad_access.point(a.grad, nullptr, 0);
+      }
+  }
+  bucket_storage(const bucket_storage&) = delete;
+  bucket_storage& operator=(const bucket_storage&) = delete;
+
   layout how() const { return how_; }
 
   /// Bytes of our own that hold gradients.

@@ -27,6 +27,15 @@
 
 namespace gradsync::detail {
 
+// What a rank asks for in contribution::call.
+constexpr int call_of(reduce_op op) { return 1 + static_cast<int>(op); }
+constexpr int call_of_broadcast(int root) { return 16 + root; }
+inline std::string name_of_call(int call) {
+  if (call >= call_of_broadcast(0)) return "broadcast from rank " + std::to_string(call - call_of_broadcast(0));
+  constexpr const char* names[] = {"for the mean of gradients", "all_reduce(sum)", "all_reduce(min)", "all_reduce(max)"};
+  return names[call];
+}
+
 class peers {
  public:
   peers(std::shared_ptr<failure> outcome, std::shared_ptr<crossing> shared, int rank, int size)
@@ -66,6 +75,10 @@ class peers {
   bool posted(int peer, const ticket& t, const deadline& until) const {
     if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;
     const posting &theirs = posted_by(peer, t), &ours = posted_by(rank_, t);
+    if (theirs.lent.call != ours.lent.call)
+      throw mismatch_error("rank " + std::to_string(peer) + " calls " + name_of_call(theirs.lent.call) + ", this rank " +
+                               name_of_call(ours.lent.call) + "; make the same calls in the same order on every rank",
+                           {.rank = rank_});
     if (theirs.count == ours.count && theirs.lent.buffer.type == ours.lent.buffer.type) return true;
     auto text = [](const posting& p) { return std::to_string(p.count) + " elements of " + name_of(p.lent.buffer.type); };
     throw mismatch_error("rank " + std::to_string(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
@@ -118,6 +131,7 @@ class peers {
   }
 
   static std::string text(std::chrono::nanoseconds limit) {
+    if (limit < std::chrono::milliseconds(10)) return std::to_string(limit / std::chrono::microseconds(1)) + " us";
     if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
     return std::to_string(limit / std::chrono::seconds(1)) + " s";
   }

@@ -101,8 +101,11 @@ class thread_channel {
 
   /// Copies the root's elements into every rank's buffer.
   bool broadcast(const ticket& t, int root, const deadline& until) {
-    if (peers_.rank() != root) {
-      if (!peers_.posted(root, t, until)) return false;
+    if (peers_.rank() == root) {  // looks whether all mean the same, before it lets them go on
+      for (int peer = 0; peer < peers_.size(); ++peer)
+        if (!peers_.posted(peer, t, until)) return false;
+    } else {
+      if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
       const pass inside(peers_);
       const buffer_view &to = peers_.lent(t), &from = peers_.lent(root, t);
       dispatch(to.type, [&]<class T>(std::type_identity<T>) {

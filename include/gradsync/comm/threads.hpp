@@ -85,7 +85,7 @@ class thread_communicator {
   template <element T>
   void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
     const extent all = extent_over(values);
-    together(buffer_view{dtype_of<T>(), std::span(&all, 1)}, [&](const ticket& t) {
+    together(buffer_view{dtype_of<T>(), std::span(&all, 1)}, detail::call_of(op), [&](const ticket& t) {
       own_.template reduce<T>(t, op, limit());
       own_.drain(alone_, t, limit());
     });
@@ -110,7 +110,7 @@ class thread_communicator {
   void broadcast(const buffer_view& values, int root) {
     if (root < 0 || root >= size())
       throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), here());
-    together(values, [&](const ticket& t) { own_.broadcast(t, root, limit()); });
+    together(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
   }
 
   /// Returns when every rank has called it.
@@ -130,9 +130,9 @@ class thread_communicator {
   }
 
   template <class F>
-  void together(const buffer_view& values, F&& drive) {
+  void together(const buffer_view& values, int call, F&& drive) {
     try {
-      drive(own_.post(alone_, {.buffer = values, .scale = 1, .weight = 0}));
+      drive(own_.post(alone_, {.buffer = values, .scale = 1, .weight = 0, .call = call}));
     } catch (...) {
       fail(std::current_exception());
       own_.leave();  // the values and their extents are lent
@@ -216,7 +216,8 @@ class thread_group {
     while (!over()) {
       ended.wait_for(hold, std::chrono::milliseconds(100));
       if (limit == limit.max() && world.outcome->failed())
-        limit = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(options_.deadline, std::chrono::hours(24));
+        limit = std::chrono::steady_clock::now() +
+                std::clamp<std::chrono::nanoseconds>(options_.deadline, std::chrono::milliseconds(100), std::chrono::hours(24));
       if (limit == limit.min() || std::chrono::steady_clock::now() < limit) continue;
       for (std::size_t r = 0; r < started; ++r)
         if (running[r]) std::fprintf(stderr, "gradsync: the group has failed, and rank %zu has not ended; waiting for it\n", r);

@@ -26,6 +26,7 @@ struct contribution {
   buffer_view buffer;
   double scale = 1;   ///< the rank's elements still have to be multiplied by this (fused passes only; 1 elsewhere)
   double weight = 0;  ///< this rank's part of Σw
+  int call = 0;       ///< what is asked for, the same on all ranks: 0 for gradients, else a number of the transport's own
 };
 
 /// Where a collective stands in its channel; the same on all ranks.

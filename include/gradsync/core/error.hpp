@@ -76,4 +76,15 @@ struct timeout_error : error {
   using error::error;
 };
 
+/// What `f()` returns. An error that it throws is told its place, `where()`, as far as it does not know it.
+template <class Where, class F>
+decltype(auto) locating(Where&& where, F&& f) {
+  try {
+    return f();
+  } catch (error& e) {
+    e.locate(where());
+    throw;
+  }
+}
+
 }  // namespace gradsync

@@ -83,6 +83,8 @@ class ready_tracker {
     --missing_parameters_;
     --missing_slots_[plan_->bucket_of[parameter]];
   }
+  /// Whether nothing has been marked since the reset.
+  bool untouched() const { return missing_marks_ == marks_; }
   std::uint32_t missing_marks(std::size_t parameter) const { return missing_marks_[parameter]; }
 
   /// Whether the next bucket in plan order is full; then it is given out, once.

@@ -102,9 +102,14 @@ class reducer {
   /// Buckets of this update whose mean is in place.
   std::size_t completed() const { return completed_.value() - first_; }
 
+  /// Throws again what has ended this rank's part in the group, if something has.
+  void rethrow() const {
+    if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+  }
+
   /// Goes as far as possible without waiting. Throws what a peer or the driving thread has thrown.
   void poll() {
-    if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+    rethrow();
     if (!driver_.joinable() && completed() != launched()) guarded([&] { drive(deadline::poll); });
   }
 
@@ -114,7 +119,7 @@ class reducer {
     const std::uint32_t last = first_ + static_cast<std::uint32_t>(times_.size());
     if (driver_.joinable()) {
       completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
-      if (failed_.load(std::memory_order_acquire)) std::rethrow_exception(error_);
+      rethrow();
       time_point previous{};
       for (bucket_times& t : times_) {
         const time_point from = std::max(t.ready, std::exchange(previous, t.end));
@@ -146,13 +151,12 @@ class reducer {
   template <class F>
   void guarded(F&& f) {
     try {
-      f();
-    } catch (error& e) {
-      e.locate(here(driven_));
-      sum_.communicator().fail(std::current_exception());
-      throw;
+      locating([&] { return here(driven_); }, f);
     } catch (...) {
-      sum_.communicator().fail(std::current_exception());
+      error_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+      completed_.wake();
+      sum_.communicator().fail(error_);
       throw;
     }
   }
@@ -206,10 +210,7 @@ class reducer {
     try {
       while (launched_.wait(ran_.count + 1, [&] { return !stop_.load(std::memory_order_acquire); }))
         guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
-    } catch (...) {
-      error_ = std::current_exception();
-      failed_.store(true, std::memory_order_release);
-      completed_.wake();
+    } catch (...) {  // `guarded` has kept it for the calling thread
     }
   }
 

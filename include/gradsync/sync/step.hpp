@@ -11,7 +11,6 @@
 ///     sync.begin({.weight = tokens, .gradient = gradient_kind::sum, .micro_step = micro_step::more});
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -53,11 +52,11 @@ struct step_result {
   std::int64_t step = 0;  ///< updates before this one
 };
 
-/// `usage_error` unless the weight is finite and not negative.
+/// `usage_error` unless the weight is 0 or so that the product with a gradient neither vanishes nor overflows for its sake.
 inline void check(const step_options& options) {
-  if (options.weight.value() >= 0 && std::isfinite(options.weight.value())) return;
-  throw usage_error("the weight of a micro-step is " + std::to_string(options.weight.value()) +
-                    "; give the number of its examples, 0 or more");
+  const double w = options.weight.value();
+  if (w == 0 || (w >= 1e-18 && w <= 1e18)) return;
+  throw usage_error("the weight of a micro-step is " + std::to_string(w) + "; give the number of its examples: 0, or from 1e-18 to 1e18");
 }
 
 /// The factor that makes a micro-step's gradient a sum over its examples; 0 means that it is not read.
