@@ -9,6 +9,7 @@
 /// replicas in step.
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 
 #include "examples/fashion/interrupt.hpp"
 #include "examples/fashion/options.hpp"
@@ -18,13 +19,15 @@
 int main(int argc, char** argv) {
   const fashion::command_line asked = fashion::parse_command_line(argc, argv);
   if (!asked.text.empty()) {
-    (asked.exit_code == 0 ? std::cout : std::cerr) << asked.text << '\n';
-    return asked.exit_code;
+    std::ostream& to = asked.exit_code == 0 ? std::cout : std::cerr;
+    to << asked.text << std::endl;
+    return to ? asked.exit_code : 1;
   }
   try {
     const fashion::interrupt_watch watch;
     fashion::report show{std::cout, fashion::standard_output_kind()};
     const fashion::training_result result = fashion::train(asked.chosen, show);
+    if (!std::cout.flush()) throw std::runtime_error("what it says could not be written");
     if (result.signal != 0) return 128 + result.signal;  // as a shell reports it
     return result.replicas_agree ? 0 : 1;
   } catch (const std::exception& problem) {

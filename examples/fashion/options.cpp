@@ -125,6 +125,10 @@ command_line parse_command_line(int argc, const char* const* argv) {
     chosen.learning_rate = chosen.optimizer == optimizer_kind::adamw ? 0.001 : std::min(in_proportion, 0.1);
   }
   for (std::string* path : {&chosen.data, &chosen.metrics, &chosen.trace}) *path = from_where_the_user_stands(*path);
+  if (!chosen.metrics.empty() && chosen.metrics == chosen.trace) {
+    asked.text = "train_fashion: --metrics and --trace: both would write to " + chosen.metrics;
+    asked.exit_code = 2;
+  }
   return asked;
 }
 

@@ -199,8 +199,11 @@ class replica {
     const auto ranks = static_cast<std::size_t>(comm_.size());
     const bool even = shared_.chosen.shards % ranks == 0 && std::has_single_bit(shared_.chosen.shards / ranks);
     const gradsync::level level = sum_.reproducibility();
-    if (level == gradsync::level::canonical && even) return "bits: independent of the number of ranks and of the bucket size";
-    if (level >= gradsync::level::uniform) return "bits: dependent on the number of ranks, independent of the bucket size";
+    const std::string shards = std::to_string(shared_.chosen.shards) + " shards";
+    if (level == gradsync::level::canonical && even)
+      return "bits: the same for any number of ranks that gives each a power of two of the " + shards + ", and for any bucket size";
+    if (level >= gradsync::level::uniform)
+      return "bits: dependent on the number of ranks, whose share of the " + shards + " is no power of two; the same for any bucket size";
     return "bits: dependent on the number of ranks and on the bucket size, since " + shared_.chosen.strategy + " adds in another order";
   }
 

@@ -155,3 +155,9 @@ TEST_CASE("relative paths begin where the user stands, absolute ones stay") {
   CHECK(asked.chosen.trace == "/tmp/t.json");
   CHECK(parse({}).chosen.metrics.empty());
 }
+
+TEST_CASE("metrics and trace go to two files") {
+  CHECK(parse({"--metrics", "/tmp/a", "--trace", "/tmp/a"}).exit_code == 2);
+  CHECK(parse({"--metrics", "/tmp/a", "--trace", "/tmp/a"}).text == "train_fashion: --metrics and --trace: both would write to /tmp/a");
+  CHECK(parse({"--metrics", "/tmp/a", "--trace", "/tmp/b"}).text.empty());
+}

@@ -73,7 +73,7 @@ TEST_CASE("1, 2, 4 and 8 ranks end with the same bits, whatever the bucket size"
         CHECK(result.fingerprint == one.fingerprint);
         CHECK(result.loss == one.loss);
         CHECK(result.accuracy == one.accuracy);
-        CHECK(t.said("bits: independent of the number of ranks and of the bucket size"));
+        CHECK(t.said("bits: the same for any number of ranks that gives each a power of two of the 8 shards, and for any bucket size"));
       }
     }
   }
