@@ -86,8 +86,8 @@ class synchronizer {
   }
 
   /// The gradient of a parameter is final for this micro-step. `part` is a parameter, its value or gradient, a layer, or the whole model.
-  /// Costs a lookup; closes a bucket at times; never waits for a peer. Where one parameter of a part is refused, those before it are marked:
-  /// put it right, and mark_all_ready() marks the rest.
+  /// Costs a lookup; closes a bucket at times; never waits for a peer. Where one parameter of a part is refused, those before it are
+  /// marked: put it right, and mark_all_ready() marks the rest.
   template <class Part>
   void mark_ready(Part& part) {
     const bool begins = !in_step_;

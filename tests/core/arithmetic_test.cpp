@@ -322,8 +322,9 @@ TEST_CASE_TEMPLATE("a join puts the divided tree into one buffer and leaves the 
 TEST_CASE_TEMPLATE("sums, minima and maxima of a user's own values are the scalar tree, in all buffers", T, float, double, std::int8_t,
                    std::uint8_t, std::int16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t) {
   std::mt19937 random{7};
-  const auto least = [](T a, T b) { return b < a ? b : a; };
-  const auto most = [](T a, T b) { return a < b ? b : a; };
+  // The first NaN of the two, if there is one.
+  const auto least = [](T a, T b) { return a != a ? a : b != b || b < a ? b : a; };
+  const auto most = [](T a, T b) { return a != a ? a : b != b || a < b ? b : a; };
   for (int ranks = 1; ranks <= 17; ++ranks) {
     INFO(ranks << " ranks");
     int wrong = 0;
