@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "gradsync/model/parameter_access.hpp"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+namespace {
+
+struct floats {
+  std::vector<float> value, grad;
+};
+
+struct base {
+  floats a;
+  static constexpr auto parameters = gradsync::members<&base::a>;
+};
+struct derived : base {
+  floats b;
+};
+struct own_list : base {
+  floats b;
+  static constexpr auto parameters = gradsync::members<&own_list::a, &own_list::b>;
+};
+struct inherits_all : base {
+  static constexpr auto parameters = gradsync::members_of<inherits_all, &inherits_all::a>;
+};
+
+struct with_friend {
+  floats a;
+  friend void visit_parameters(with_friend& self, auto& visit) { visit("a", self.a); }
+};
+struct derived_from_friend : with_friend {};
+
+using gradsync::detail::has_friend;
+using gradsync::detail::is_list_of;
+using gradsync::detail::lists_members;
+
+}  // namespace
+
+TEST_CASE("a member list is for exactly the class that wrote it") {
+  static_assert(lists_members<base> && lists_members<derived> && !lists_members<floats>);
+  CHECK(is_list_of<base>(base::parameters));
+  CHECK_FALSE(is_list_of<derived>(derived::parameters));
+  CHECK(is_list_of<own_list>(own_list::parameters));
+  CHECK(is_list_of<inherits_all>(inherits_all::parameters));
+  CHECK_FALSE(is_list_of<base>(inherits_all::parameters));
+}
+
+TEST_CASE("a friend is for exactly the class that it takes") {
+  CHECK(has_friend<with_friend>);
+  CHECK_FALSE(has_friend<derived_from_friend>);
+  CHECK_FALSE(has_friend<floats>);
+}
+
+TEST_CASE("what is skipped can still be used as what it is") {
+  gradsync::skip<std::vector<float>> cache{{1, 2, 3}};
+  std::vector<float>& used = cache;
+  used.push_back(4);
+  CHECK(cache.value.size() == 4);
+  static_assert(gradsync::detail::is_skip<gradsync::skip<int>> && !gradsync::detail::is_skip<int>);
+}
