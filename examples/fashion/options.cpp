@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,13 @@ std::string from_where_the_user_stands(const std::string& path) {
   return (std::filesystem::path{folder} / path).string();  // an absolute path stays as it is
 }
 
+/// Whether `file` would lie in `folder`. Neither need exist.
+bool lies_in(const std::string& file, const std::string& folder) {
+  std::error_code ignored;
+  const auto whole = [&](const std::filesystem::path& path) { return std::filesystem::weakly_canonical(path, ignored); };
+  return whole(file).parent_path() == whole(std::filesystem::path{folder} / "file").parent_path();
+}
+
 }  // namespace
 
 command_line parse_command_line(int argc, const char* const* argv) {
@@ -127,6 +135,11 @@ command_line parse_command_line(int argc, const char* const* argv) {
   for (std::string* path : {&chosen.data, &chosen.metrics, &chosen.trace}) *path = from_where_the_user_stands(*path);
   if (!chosen.metrics.empty() && chosen.metrics == chosen.trace) {
     asked.text = "train_fashion: --metrics and --trace: both would write to " + chosen.metrics;
+    asked.exit_code = 2;
+  }
+  for (const auto& [name, path] : {std::pair{"--metrics", &chosen.metrics}, std::pair{"--trace", &chosen.trace}}) {
+    if (path->empty() || !lies_in(*path, chosen.data)) continue;
+    asked.text = std::string{"train_fashion: "} + name + ": " + *path + " is in the folder of the data, which is only read; name another";
     asked.exit_code = 2;
   }
   return asked;

@@ -161,3 +161,15 @@ TEST_CASE("metrics and trace go to two files") {
   CHECK(parse({"--metrics", "/tmp/a", "--trace", "/tmp/a"}).text == "train_fashion: --metrics and --trace: both would write to /tmp/a");
   CHECK(parse({"--metrics", "/tmp/a", "--trace", "/tmp/b"}).text.empty());
 }
+
+TEST_CASE("nothing is written into the folder of the data") {
+  for (const char* folder : {"/tmp/fashion", "/tmp/fashion/", "/tmp/./fashion"}) {
+    const auto asked = parse({"--data", folder, "--metrics", "/tmp/fashion/t10k-labels-idx1-ubyte.gz"});
+    CHECK(asked.exit_code == 2);
+    CHECK(
+        asked.text ==
+        "train_fashion: --metrics: /tmp/fashion/t10k-labels-idx1-ubyte.gz is in the folder of the data, which is only read; name another");
+  }
+  CHECK(parse({"--data", "/tmp/fashion", "--trace", "/tmp/fashion/t.json"}).exit_code == 2);
+  CHECK(parse({"--data", "/tmp/fashion", "--trace", "/tmp/fashion-trace.json"}).exit_code == 0);
+}
