@@ -114,6 +114,17 @@ TEST_CASE("a wrong strategy does not start: the first violation is told in words
   });
 }
 
+TEST_CASE("a number of ranks that a strategy refuses is a wrong call, in the strategy's words") {
+  struct quartet : ring {
+    constexpr const char* refuses(int size) const { return size == 4 ? nullptr : "is for four ranks"; }
+  };
+  thread_group(3).run([](auto& comm) {
+    const std::string message = "gradsync[rank " + std::to_string(comm.rank()) + "]: strategy ring on 3 ranks: is for four ranks";
+    CHECK_THROWS_WITH_AS((collective{comm, quartet{}}), message.c_str(), usage_error);
+  });
+  thread_group(4).run([](auto& comm) { CHECK(collective{comm, quartet{}}.steps().rounds() == 6); });
+}
+
 TEST_CASE("one rank needs no rounds") {
   thread_group(1).run([](auto& comm) {
     CHECK(collective{comm, ring{}}.steps().rounds() == 0);

@@ -129,6 +129,26 @@ TEST_CASE("impossible numbers of ranks, chunks and rounds are caught before they
   CHECK_FALSE(verify(tree{0}, 4).sound());
 }
 
+namespace {
+
+struct pairs_only : ring {
+  constexpr const char* refuses(int size) const { return size % 2 == 0 ? nullptr : "pairs_only needs an even number of ranks"; }
+  constexpr int chunks(int size) const { return size % 2 == 0 ? size : throw "asked for what it refuses"; }
+};
+
+}  // namespace
+
+TEST_CASE("a number of ranks that a strategy refuses is told in its own words, before anything else is asked") {
+  static_assert(refusal(ring{}, 3) == nullptr && refusal(pairs_only{}, 4) == nullptr && refusal(pairs_only{}, 5) != nullptr);
+  constexpr proof refused = verify(pairs_only{}, 5);
+  CHECK(refused.first == violation{.what = kind::refused_size, .reason = "pairs_only needs an even number of ranks"});
+  CHECK(describe(refused.first) == "pairs_only needs an even number of ranks");
+  CHECK_FALSE(refused.holds());
+  CHECK_FALSE(refused.sound());
+  CHECK(verify(pairs_only{}, 4).holds());
+  CHECK(verify(pairs_only{}, 0).first.what == kind::bad_size);  // no group, so nothing to ask about
+}
+
 TEST_CASE("a forgotten addition is found, where it happens and at the end") {
   // What arrives replaces what is there: no addition, so the sum is lost.
   const auto forgetful = edit_of(ring{}, [](int, int, auto message, auto& post) {

@@ -14,7 +14,7 @@ TEST_CASE("every kind of violation has words of its own, none has none") {
   CHECK(describe({}).empty());
   std::set<std::string> seen;
   for (int i = 1; i <= static_cast<int>(kind::weaker_than_claimed); ++i) {
-    const std::string words = describe({static_cast<kind>(i), 11, 12, 13, 14});
+    const std::string words = describe({static_cast<kind>(i), 11, 12, 13, 14, "the reason of a strategy of one's own"});
     CHECK(words.size() > 20);
     CHECK(seen.insert(words).second);
   }
@@ -27,4 +27,10 @@ TEST_CASE("the words name round, rank, peer and chunk") {
   CHECK(describe({kind::incomplete, -1, 2, -1, 5}) ==
         "after the last round rank 2 does not hold each contribution to chunk 5 exactly once");
   CHECK(describe({kind::bad_chunks, -1, -1, -1, -7}) == "chunks() says -7; it must be 1 to 65536");
+}
+
+TEST_CASE("a strategy's reason for refusing a number of ranks is told as it is") {
+  const violation refused{.what = kind::refused_size, .reason = "needs a power of two"};
+  CHECK(describe(refused) == "needs a power of two");
+  CHECK(refused != violation{.what = kind::refused_size, .reason = "needs an even number"});
 }

@@ -8,7 +8,7 @@
 /// For every size up to `largest` it checks that the proof holds as claimed; that any round can be asked for at any time; that messages fit
 /// together; and, with real numbers and nothing but the compiled programs, that the mean comes out: integers exactly, random floats with
 /// the same bits on all ranks (those of a scalar tree sum if canonical). Programs are played twice: round by round, and by ranks that read
-/// each other's memory in a random order which nothing but the hazards restrains.
+/// each other's memory in a random order which nothing but the hazards restrains. A size that the strategy refuses does not count.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -254,9 +254,17 @@ inline void mean_laws(const std::vector<program>& programs, level proved_level, 
 
 template <strategy S>
 void strategy_laws(const S& s, int largest = 9) {
+  int proved_sizes = 0;
   for (int size = 1; size <= largest; ++size) {
     INFO("strategy " << s.name() << " on " << size << " ranks");
     const proof p = verify(s, size);
+    if (const char* why = refusal(s, size)) {
+      CHECK(p.first == violation{.what = violation::kind::refused_size, .reason = why});
+      CHECK(describe(p.first).size() > 10);
+      CHECK_FALSE(p.sound());
+      continue;
+    }
+    ++proved_sizes;
     REQUIRE_MESSAGE(p.holds(), describe(p.first));
     CHECK(p.sound());
     CHECK(p.reproducibility >= s.claim(size));
@@ -266,6 +274,7 @@ void strategy_laws(const S& s, int largest = 9) {
     for (const int count : {0, 1, 3, 3 * s.chunks(size) + 1}) mean_laws(programs, p.reproducibility, count);
     if constexpr (sharding<S>) sharding_laws(s, programs);
   }
+  CHECK(proved_sizes > 0);
 }
 
 }  // namespace gradsync::laws

@@ -101,6 +101,14 @@ constexpr bool is_fused() {
   else return false;
 }
 
+/// Why the strategy does not do this number of ranks, in one sentence that lasts as long as the program; nullptr if it does. A strategy
+/// that does not do all has a member `constexpr const char* refuses(int size) const`, which is asked before anything else.
+template <strategy S>
+constexpr const char* refusal(const S& s, int size) {
+  if constexpr (requires { s.refuses(size); }) return s.refuses(size);
+  else return nullptr;
+}
+
 namespace detail {
 
 /// Where a rank divides a chunk: in which round, and after which of its receives there; -1 where it does not.

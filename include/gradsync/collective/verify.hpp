@@ -90,9 +90,9 @@ class prover {
   struct posted_send {
     int rank;
     send what;
-    int next;
+    int next;  // of the same pair
     bool met;
-  };  // next: of the same pair
+  };
   struct posted_receive {
     int rank;
     receive what;
@@ -107,9 +107,7 @@ class prover {
     held value;
   };
 
-  constexpr void found(violation v) {
-    if (proof_.first.what == kind::none) proof_.first = v;
-  }
+  constexpr void found(const violation& v) { proof_.first = proof_.first.what == kind::none ? v : proof_.first; }
   constexpr void broken(violation v) { expect(false, sound_, v); }
   constexpr void expect(bool holds, bool& property, const violation& v) {
     if (holds) return;
@@ -122,6 +120,7 @@ class prover {
 
   constexpr bool sized() {
     if (size_ < 1) return found({kind::bad_size}), false;
+    if (const char* why = refusal(strategy_, size_)) return found({kind::refused_size, -1, -1, -1, -1, why}), false;
     chunks_ = strategy_.chunks(size_);
     if (chunks_ < 1 || chunks_ > most_chunks) return found({kind::bad_chunks, -1, -1, -1, chunks_}), false;
     rounds_ = strategy_.rounds(size_);

@@ -8,7 +8,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>  // the words
+#include <string>       // the words
+#include <string_view>  // which compare by their letters, in constant expressions too
 
 namespace gradsync {
 
@@ -20,6 +21,7 @@ struct violation {
   enum class kind : std::uint8_t {
     none,
     bad_size,              ///< verify was asked for fewer than one rank
+    refused_size,          ///< the strategy itself does not do this number of ranks; `reason` is what it said
     bad_chunks,            ///< chunks() outside 1 .. most_chunks; `chunk` is what it said
     bad_rounds,            ///< rounds() outside 0 .. most_rounds; `round` is what it said
     unknown_peer,          ///< a message to or from a rank outside the group
@@ -39,6 +41,7 @@ struct violation {
     weaker_than_claimed,   ///< the proved level is below claim(size)
   } what = kind::none;
   int round = -1, rank = -1, peer = -1, chunk = -1;
+  std::string_view reason = {};  ///< of the strategy's own; it lasts as long as the program
 
   friend constexpr bool operator==(const violation&, const violation&) = default;
 };
@@ -53,6 +56,7 @@ inline std::string describe(const violation& v) {
   switch (v.what) {
     case kind::none: return {};
     case kind::bad_size: return "a group has at least one rank";
+    case kind::refused_size: return std::string(v.reason);
     case kind::bad_chunks: return "chunks() says " + number(v.chunk) + "; it must be 1 to " + number(most_chunks);
     case kind::bad_rounds: return "rounds() says " + number(v.round) + "; it must be 0 to " + number(most_rounds);
     case kind::unknown_peer: return who + " names " + peer + ", which is not in the group";
