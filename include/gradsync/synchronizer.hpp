@@ -36,12 +36,12 @@
 #include "gradsync/guard/consistency.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
-#include "gradsync/sync/accumulation.hpp"
 #include "gradsync/sync/options.hpp"
-#include "gradsync/sync/plain_window.hpp"
 #include "gradsync/sync/ready_tracker.hpp"
 #include "gradsync/sync/reducer.hpp"
+#include "gradsync/sync/start_values.hpp"
 #include "gradsync/sync/step.hpp"
+#include "gradsync/sync/window.hpp"
 #include "gradsync/trace/metrics.hpp"
 #include "gradsync/trace/recorder.hpp"
 
@@ -75,11 +75,8 @@ class synchronizer {
   void begin(const step_options& options = {}) {
     reducer_.rethrow();
     if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
-    at_here([&] { check(options); });
-    if (plain()) at_here([&] { plain_.check(options); });
-    if (options.micro_step == micro_step::more && !plain()) sums_.reserve();
+    at_here([&] { window_.begin(options); });
     if (!window_open_) reducer_.begin(updates_);
-    step_ = options;
     in_step_ = window_open_ = true;
     times_.begin = std::chrono::steady_clock::now();
     tracker_.reset();
@@ -118,16 +115,15 @@ class synchronizer {
   step_result finish() {
     if (!in_step_) throw usage_error("finish() without a micro-step: begin() or mark a gradient first", here());
     at_here([&] { tracker_.check_all_ready(); });
-    if (step_.micro_step == micro_step::more) {
-      plain() ? plain_.count(step_) : sums_.count(step_.weight.value());
+    if (!window_.last()) {
+      window_.end();
       in_step_ = false;
       return {.updated = false, .weight = 0, .step = updates_};
     }
     times_.finish = std::chrono::steady_clock::now();
     const double weight = reducer_.finish();
     in_step_ = window_open_ = false;
-    sums_.reset();
-    plain_ = {};
+    window_.reset();
     record();
     return {.updated = true, .weight = weight, .step = updates_++};
   }
@@ -151,7 +147,7 @@ class synchronizer {
   const gradsync::metrics& metrics() const { return metrics_; }
 
   memory_report memory() const {
-    memory_report report{.values = 0, .gradients = 0, .buckets = storage_.bytes(), .partial_sums = sums_.bytes()};
+    memory_report report{.values = 0, .gradients = 0, .buckets = storage_.bytes(), .partial_sums = window_.bytes()};
     for (const parameter& p : parameters_) report.values += p.bytes();
     report.gradients = storage_.how() == layout::adopted && report.buckets > 0 ? 0 : report.values;
     return report;
@@ -168,10 +164,10 @@ class synchronizer {
       : options_(options), sum_(sum), parameters_(std::move(parameters)),
         plan_(std::make_unique<bucket_plan>(
             make_plan(parameters_, {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes}))),
-        index_(parameters_), tracker_(*plan_, parameters_), sums_(parameters_),
+        index_(parameters_), tracker_(*plan_, parameters_), window_(options.accumulation, parameters_),
         storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, chosen_layout(options)); })),
         reducer_(sum_, *plan_, parameters_, storage_, options.progress) {
-    spread_values();
+    broadcast_values(comm(), parameters_);
     times_.buckets.resize(plan_->buckets.size());
     metrics_.buckets.resize(plan_->buckets.size());
   }
@@ -192,48 +188,25 @@ class synchronizer {
   // The first thing that ranks do together, so that nothing is built on a difference.
   const bucket_plan& agreed() {
     std::vector<agreement> items;
-    const std::string same = "give every rank the same options";
-    auto number = [&](const char* name, std::size_t value) { items.push_back({name, std::to_string(value), same, false}); };
-    for (const parameter& p : parameters_)
-      items.push_back(
-          {p.name(), std::to_string(p.count) + " elements of " + name_of(p.type), "build the model in the same order on every rank", true});
-    number("bucket_bytes", options_.bucket_bytes);
-    number("first_bucket_bytes", options_.first_bucket_bytes);
-    items.push_back({"layout", name_of(chosen_layout(options_)), same, false});
-    items.push_back({"accumulation", plain() ? "plain" : "tree", same, false});
-    items.push_back(
-        {"strategy",
-         sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " + std::to_string(sum_.steps().chunks) + " chunks",
-         same, false});
+    for (const parameter& p : parameters_) items.push_back(agreement_on(p));
+    items.push_back(agreement_on("bucket_bytes", std::to_string(options_.bucket_bytes)));
+    items.push_back(agreement_on("first_bucket_bytes", std::to_string(options_.first_bucket_bytes)));
+    items.push_back(agreement_on("layout", name_of(chosen_layout(options_))));
+    items.push_back(agreement_on("accumulation", name_of(options_.accumulation)));
+    items.push_back(agreement_on("strategy", sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " +
+                                                 std::to_string(sum_.steps().chunks) + " chunks"));
     items.push_back(compile_flags());
     check_agreement(comm(), items);
     return *plan_;
   }
 
-  void spread_values() {
-    for (const dtype type : {dtype::float32, dtype::float64}) {
-      std::vector<extent> extents;
-      std::size_t count = 0;
-      for (const parameter& p : parameters_)
-        if (p.type == type) extents.push_back({p.value().data, std::exchange(count, count + p.count), p.count});
-      if (count > 0) comm().broadcast(buffer_view{type, extents}, 0);
-    }
-  }
-
-  bool plain() const { return options_.accumulation == accumulation_mode::plain; }
-  // The factor that makes this micro-step's gradient a sum; 0 means that it is not read.
-  double scale() const { return plain() ? plain_.scale(step_) : leaf_scale(step_); }
-  double total_weight() const { return plain() ? plain_.total(step_) : sums_.total(step_.weight.value()); }
-  bool first_micro_step() const { return plain() ? plain_.empty() : sums_.micro_steps() == 0; }
-
   void mark(std::size_t i) {
     if (tracker_.missing_marks(i) != 1)
       return at_here([&] { tracker_.mark(i); });  // another alias's layer still has to add its part, or one mark too many
-    const bool last = step_.micro_step == micro_step::last;
-    if (last) place_last(i, gradient(i));
-    else if (!plain()) sums_.take(stream_, i, gradient(i), scale());
+    if (window_.last()) place_last(i, gradient(i));
+    else if (window_.reads()) window_.take(stream_, i, gradient(i));
     tracker_.mark(i);
-    if (!last) return;
+    if (!window_.last()) return;
     for (std::size_t b = 0; tracker_.next_full(b);) launch();
     reducer_.poll();
   }
@@ -242,7 +215,7 @@ class synchronizer {
   struct memory gradient(std::size_t i) {
     const parameter& p = parameters_[i];
     struct memory grad = p.grad();
-    if (grad.count == 0 && p.count > 0 && scale() == 0 && p.resize_grad()) grad = p.grad();
+    if (grad.count == 0 && p.count > 0 && window_.scale() == 0 && p.resize_grad()) grad = p.grad();
     if (grad.count == p.count) return grad;
     throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value had " + std::to_string(p.count) +
                           " when the synchronizer was made",
@@ -251,22 +224,22 @@ class synchronizer {
 
   void place_last(std::size_t i, struct memory grad) {
     const struct memory home = at_here([&] { return storage_.place(i, grad); });
-    const double factor = untouched() ? 1 : scale();
-    if (home.data != grad.data || sums_.micro_steps() > 0 || (factor != 1 && !scaled_in_pass()))
-      sums_.close(stream_, home, i, grad, factor);
+    const double factor = untouched() ? 1 : window_.scale();
+    if (home.data != grad.data || window_.has_partial_sums() || (factor != 1 && !scaled_in_pass()))
+      window_.close(stream_, home, i, grad, factor);
   }
 
   // One rank's one mean is the result already, to the bit.
-  bool untouched() const {
-    return comm().size() == 1 && first_micro_step() && step_.gradient == gradient_kind::mean && step_.weight.value() != 0;
-  }
+  bool untouched() const { return comm().size() == 1 && window_.is_one_mean(); }
 
   // A fused pass multiplies gradients on its way, if there is nothing else to be done to them before.
-  bool scaled_in_pass() const { return reducer_.scales() && scale() != 0 && sums_.micro_steps() == 0 && storage_.how() != layout::packed; }
+  bool scaled_in_pass() const {
+    return reducer_.scales() && window_.scale() != 0 && !window_.has_partial_sums() && storage_.how() != layout::packed;
+  }
 
   void launch() {
-    if (untouched()) reducer_.skip(total_weight());
-    else reducer_.launch(scaled_in_pass() ? scale() : 1, total_weight());
+    if (untouched()) reducer_.skip(window_.weight());
+    else reducer_.launch(scaled_in_pass() ? window_.scale() : 1, window_.weight());
   }
 
   void record() {
@@ -283,14 +256,12 @@ class synchronizer {
   std::unique_ptr<bucket_plan> plan_;
   address_index index_;
   ready_tracker tracker_;
-  accumulation sums_;
+  window window_;
   typename Communicator::stream_type stream_;
   bucket_storage storage_;
   reducer<Communicator> reducer_;
   gradsync::metrics metrics_;
   step_times times_;
-  plain_window plain_;
-  step_options step_;
   bool in_step_ = false, window_open_ = false;
   std::int64_t updates_ = 0;
   int exceptions_ = std::uncaught_exceptions();

@@ -16,12 +16,14 @@ namespace {
 
 using list = std::vector<agreement>;
 
-agreement tensor(const char* name, const char* detail = "4 elements of float32") {
-  return {name, detail, "build the model in the same order on every rank", true};
+agreement tensor(const char* name, std::size_t count = 4, dtype type = dtype::float32) {
+  parameter p{.type = type, .count = count, .value_access = {}, .grad_access = {}, .aliases = {}};
+  p.aliases.push_back({name, nullptr, nullptr, nullptr});
+  return agreement_on(p);
 }
-agreement option(const char* name, const char* value) { return {name, value, "give every rank the same options", false}; }
+agreement option(const char* name, const char* value) { return agreement_on(name, value); }
 
-list usual() { return {tensor("fc1.weight", "512 elements of float32"), tensor("fc1.bias"), tensor("fc2"), option("bucket_bytes", "100")}; }
+list usual() { return {tensor("fc1.weight", 512), tensor("fc1.bias"), tensor("fc2"), option("bucket_bytes", "100")}; }
 
 // Runs four ranks, of which `odd` have the list `other`, and checks that all of them throw exactly `message`.
 void all_say(const list& other, const std::string& message, const std::vector<int>& odd = {2}) {

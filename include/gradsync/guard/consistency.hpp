@@ -11,11 +11,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/reduce_op.hpp"
+#include "gradsync/model/parameter.hpp"
 
 namespace gradsync {
 
@@ -26,6 +28,16 @@ struct agreement {
   std::string advice;   ///< what to do about a difference
   bool parameter = false;
 };
+
+/// A parameter has the same path, number and type of elements everywhere.
+inline agreement agreement_on(const parameter& p) {
+  return {p.name(), std::to_string(p.count) + " elements of " + name_of(p.type), "build the model in the same order on every rank", true};
+}
+
+/// An option has the same value everywhere.
+inline agreement agreement_on(std::string option, std::string value) {
+  return {std::move(option), std::move(value), "give every rank the same options", false};
+}
 
 /// Compile flags that change bits: they decide how products and sums are rounded.
 inline agreement compile_flags() {

@@ -24,6 +24,8 @@ enum class accumulation_mode : unsigned char {
   plain,  ///< the user's backward pass adds to the gradient and zeroes it after the update; the library reads it at the last mark
 };
 
+constexpr const char* name_of(accumulation_mode mode) { return mode == accumulation_mode::plain ? "plain" : "tree"; }
+
 struct synchronizer_options {
   std::size_t bucket_bytes = 25 << 20;       ///< cap of a bucket; 0: one for each parameter
   std::size_t first_bucket_bytes = 1 << 20;  ///< cap of the first bucket, where that is less
