@@ -134,6 +134,48 @@ TEST_CASE("for any model and any cap each parameter has exactly one place, and n
   }
 }
 
+TEST_CASE(
+    "given the order in which gradients become ready, buckets are cut and leave in that order, and hold their parameters in model order") {
+  const auto after = [](const std::vector<shape>& shapes, const plan_options& options, const std::vector<std::uint32_t>& order) {
+    groups all;
+    const bucket_plan plan = make_plan(test::parameters_of_shapes(shapes), options, order);
+    for (const bucket& b : plan.buckets) {
+      all.emplace_back();
+      for (std::size_t k = 0; k < b.slots.size(); ++k) {
+        all.back().push_back(b.slots[k].parameter);
+        CHECK((plan.bucket_of[b.slots[k].parameter] + 1 == all.size() && plan.slot_of[b.slots[k].parameter] == k));
+      }
+    }
+    return all;
+  };
+  const std::vector<shape> five = {{10}, {10}, {10}, {10}, {10}};
+  CHECK(after(five, cap(20), {0, 1, 2, 3, 4}) == groups{{0, 1}, {2, 3}, {4}});
+  CHECK(after(five, cap(20), {3, 0, 4, 1, 2}) == groups{{0, 3}, {1, 4}, {2}});
+  CHECK(after(five, cap(0), {3, 0, 4, 1, 2}) == groups{{3}, {0}, {4}, {1}, {2}});
+  CHECK(after(five, {.bucket_bytes = 120, .first_bucket_bytes = 40}, {2, 1, 0, 3, 4}) == groups{{2}, {0, 1, 3}, {4}});
+  // Two types: the bucket whose last parameter is ready first leaves first.
+  CHECK(after({{1, f64}, {1}, {1, f64}, {1}}, cap(100), {0, 3, 2, 1}) == groups{{0, 2}, {1, 3}});
+  CHECK(after({{1, f64}, {1}, {1, f64}, {1}}, cap(100), {1, 0, 3, 2}) == groups{{1, 3}, {0, 2}});
+  // Elements are counted in the order of the slots.
+  const bucket_plan plan = make_plan(test::parameters_of_shapes({{3}, {5}, {7}}), {}, std::vector<std::uint32_t>{2, 0, 1});
+  REQUIRE(plan.buckets.size() == 1);
+  const auto& slots = plan.buckets[0].slots;
+  CHECK((slots[0].first == 0 && slots[1].first == 3 && slots[2].first == 8 && slots[2].padded == 32));
+}
+
+TEST_CASE("reverse model order, given as an order, changes nothing") {
+  std::mt19937 random(2);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::vector<shape> shapes(1 + random() % 40);
+    std::vector<std::uint32_t> order;
+    for (shape& s : shapes) s = {random() % 5 == 0 ? 0 : random() % 100, random() % 3 == 0 ? f64 : f32};
+    for (auto i = static_cast<std::uint32_t>(shapes.size()); i-- > 0;) order.push_back(i);
+    const plan_options options{.bucket_bytes = random() % 800, .first_bucket_bytes = random() % 800};
+    const auto parameters = test::parameters_of_shapes(shapes);
+    CHECK(make_plan(parameters, options, order) == make_plan(parameters, options));
+  }
+}
+
 TEST_CASE("a model without parameters has no buckets") { CHECK(planned({}).buckets.empty()); }
 
 TEST_CASE("the table has a line for each bucket, with its size, type, layout and parameters") {
