@@ -37,8 +37,10 @@
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/sync/options.hpp"
+#include "gradsync/sync/ready_order.hpp"
 #include "gradsync/sync/ready_tracker.hpp"
 #include "gradsync/sync/reducer.hpp"
+#include "gradsync/sync/route.hpp"
 #include "gradsync/sync/start_values.hpp"
 #include "gradsync/sync/step.hpp"
 #include "gradsync/sync/window.hpp"
@@ -101,6 +103,7 @@ class synchronizer {
         throw;
       }
     });
+    order_.end_call();
   }
 
   /// Everything that is not yet ready is.
@@ -108,6 +111,7 @@ class synchronizer {
     if (!in_step_) begin();
     for (std::size_t i = parameters_.size(); i-- > 0;)
       while (tracker_.missing_marks(i) > 0) mark(i);
+    order_.end_call();
   }
 
   /// Ends the micro-step. After the last one of an update every gradient is the mean over all examples of all ranks, and the same bits on
@@ -124,6 +128,8 @@ class synchronizer {
     const double weight = reducer_.finish();
     in_step_ = window_open_ = false;
     window_.reset();
+    times_.buckets = reducer_.times();
+    times_.replanned = order_.watches() && at_here([&] { return plan_anew(); });
     record();
     return {.updated = true, .weight = weight, .step = updates_++};
   }
@@ -138,10 +144,15 @@ class synchronizer {
   /// Buckets of this update whose mean is in place, here.
   std::size_t completed_buckets() const { return reducer_.completed(); }
 
+  /// The plan in use. The first `finish()` of an update may have replaced the one that was made at the start (`replan`).
   const bucket_plan& plan() const { return *plan_; }
+  bool replanned() const { return metrics_.plans > 1; }
   std::span<const parameter> parameters() const { return parameters_; }
   /// The bucket plan as a table.
-  std::string describe_plan() const { return describe(*plan_, parameters_, storage_.how()); }
+  std::string describe_plan() const {
+    return describe(*plan_, parameters_, storage_.how()) +
+           (replanned() ? "planned anew after the first update, from the order in which rank 0's gradients became ready\n" : "");
+  }
   gradsync::progress progress() const { return reducer_.how(); }
   gradsync::layout layout() const { return storage_.how(); }
   const gradsync::metrics& metrics() const { return metrics_; }
@@ -162,13 +173,12 @@ class synchronizer {
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
       : options_(options), sum_(sum), parameters_(std::move(parameters)),
-        plan_(std::make_unique<bucket_plan>(
-            make_plan(parameters_, {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes}))),
-        index_(parameters_), tracker_(*plan_, parameters_), window_(options.accumulation, parameters_),
+        plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps()))), index_(parameters_), tracker_(*plan_, parameters_),
+        window_(options.accumulation, parameters_),
         storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, chosen_layout(options)); })),
-        reducer_(sum_, *plan_, parameters_, storage_, options.progress) {
+        reducer_(sum_, *plan_, parameters_, storage_, options.progress), route_(parameters_, window_, storage_, reducer_),
+        order_(replans() ? parameters_.size() : 0) {
     broadcast_values(comm(), parameters_);
-    times_.buckets.resize(plan_->buckets.size());
     metrics_.buckets.resize(plan_->buckets.size());
   }
 
@@ -185,6 +195,11 @@ class synchronizer {
     return Communicator::peer_addressable ? layout::in_place : layout::packed;
   }
 
+  plan_options caps() const { return {.bucket_bytes = options_.bucket_bytes, .first_bucket_bytes = options_.first_bucket_bytes}; }
+  bool replans() const {
+    return options_.replan == replan::once || (options_.replan == replan::automatic && sum_.reproducibility() >= level::uniform);
+  }
+
   // The first thing that ranks do together, so that nothing is built on a difference.
   const bucket_plan& agreed() {
     std::vector<agreement> items;
@@ -193,6 +208,7 @@ class synchronizer {
     items.push_back(agreement_on("first_bucket_bytes", std::to_string(options_.first_bucket_bytes)));
     items.push_back(agreement_on("layout", name_of(chosen_layout(options_))));
     items.push_back(agreement_on("accumulation", name_of(options_.accumulation)));
+    items.push_back(agreement_on("replan", name_of(options_.replan)));
     items.push_back(agreement_on("strategy", sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " +
                                                  std::to_string(sum_.steps().chunks) + " chunks"));
     items.push_back(compile_flags());
@@ -201,52 +217,33 @@ class synchronizer {
   }
 
   void mark(std::size_t i) {
-    if (tracker_.missing_marks(i) != 1)
-      return at_here([&] { tracker_.mark(i); });  // another alias's layer still has to add its part, or one mark too many
-    if (window_.last()) place_last(i, gradient(i));
-    else if (window_.reads()) window_.take(stream_, i, gradient(i));
-    tracker_.mark(i);
-    if (!window_.last()) return;
-    for (std::size_t b = 0; tracker_.next_full(b);) launch();
+    at_here([&] {
+      if (tracker_.missing_marks(i) == 1) route_.take(i);  // before that, other aliases' layers still have to add their parts
+      tracker_.mark(i);
+    });
+    if (tracker_.missing_marks(i) > 0 || !window_.last()) return;
+    order_.note(i);
+    for (std::size_t b = 0; tracker_.next_full(b);) route_.launch();
     reducer_.poll();
   }
 
-  // Where the gradient is now. A rank that contributes nothing may not have made it yet.
-  struct memory gradient(std::size_t i) {
-    const parameter& p = parameters_[i];
-    struct memory grad = p.grad();
-    if (grad.count == 0 && p.count > 0 && window_.scale() == 0 && p.resize_grad()) grad = p.grad();
-    if (grad.count == p.count) return grad;
-    throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value had " + std::to_string(p.count) +
-                          " when the synchronizer was made",
-                      {.rank = comm().rank(), .step = updates_, .bucket = static_cast<int>(plan_->bucket_of[i]), .parameter = p.name()});
-  }
-
-  void place_last(std::size_t i, struct memory grad) {
-    const struct memory home = at_here([&] { return storage_.place(i, grad); });
-    const double factor = untouched() ? 1 : window_.scale();
-    if (home.data != grad.data || window_.has_partial_sums() || (factor != 1 && !scaled_in_pass()))
-      window_.close(stream_, home, i, grad, factor);
-  }
-
-  // One rank's one mean is the result already, to the bit.
-  bool untouched() const { return comm().size() == 1 && window_.is_one_mean(); }
-
-  // A fused pass multiplies gradients on its way, if there is nothing else to be done to them before.
-  bool scaled_in_pass() const {
-    return reducer_.scales() && window_.scale() != 0 && !window_.has_partial_sums() && storage_.how() != layout::packed;
-  }
-
-  void launch() {
-    if (untouched()) reducer_.skip(window_.weight());
-    else reducer_.launch(scaled_in_pass() ? window_.scale() : 1, window_.weight());
+  // Once, at the end of the first update: buckets by the order that it has shown. Whether they are others now; all slots stay in place.
+  bool plan_anew() {
+    bucket_plan next = make_plan(parameters_, caps(), order_.agreed(comm()));
+    order_.stop();
+    if (next == *plan_) return false;
+    *plan_ = std::move(next);
+    tracker_ = ready_tracker(*plan_, parameters_);
+    storage_.regroup();
+    reducer_.replan();
+    return true;
   }
 
   void record() {
     times_.end = std::chrono::steady_clock::now();
     times_.step = updates_;
-    times_.buckets = reducer_.times();
     metrics_.add(times_);
+    if (times_.replanned) metrics_.restart(plan_->buckets.size());
     if (options_.recorder != nullptr) options_.recorder->record(times_);
   }
 
@@ -257,9 +254,10 @@ class synchronizer {
   address_index index_;
   ready_tracker tracker_;
   window window_;
-  typename Communicator::stream_type stream_;
   bucket_storage storage_;
   reducer<Communicator> reducer_;
+  route<Communicator> route_;
+  ready_order order_;
   gradsync::metrics metrics_;
   step_times times_;
   bool in_step_ = false, window_open_ = false;

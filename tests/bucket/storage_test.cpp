@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 
@@ -195,6 +196,52 @@ TEST_CASE("gradients that do not follow each other cannot be adopted, and the me
   refused({{a, 7}, {a + 7, 10}, {a + 7, 3}}, "gradsync bucket 0 \"p2\"");     // on top of another
   refused({{a, 7}, {a + 7, 9}, {a + 17, 3}}, "gradsync bucket 0 \"p1\"");     // shorter than its value
   refused({{nullptr, 0}, {a, 10}, {a + 10, 3}}, "gradsync bucket 0 \"p0\"");  // not made yet
+}
+
+TEST_CASE("when the plan changes no slot moves, and buckets become lists of the same slots") {
+  const std::vector<std::size_t> counts = {7, 0, 10, 15, 40};
+  const std::vector<std::uint32_t> order = {0, 3, 1, 4, 2};
+  const auto check = [&](auto& grads, layout how, std::size_t stretches) {
+    const auto parameters = parameters_with(grads, counts);
+    bucket_plan plan = make_plan(parameters, {.bucket_bytes = 200, .first_bucket_bytes = 100});
+    bucket_storage storage(plan, parameters, how);
+    std::vector<memory> before;
+    for (std::size_t i = 0; i < 5; ++i) before.push_back(storage.place(i, parameters[i].grad()));
+    const std::size_t bytes = storage.bytes();
+    plan = make_plan(parameters, {.bucket_bytes = 88, .first_bucket_bytes = 88}, order);
+    REQUIRE(plan.buckets.size() == 3);  // p0, p1 and p3; p4; p2
+    storage.regroup();
+    for (std::size_t i = 0; i < 5; ++i) {
+      const memory home = storage.place(i, parameters[i].grad());
+      CHECK((home.data == before[i].data && home.count == counts[i]));
+      for (std::size_t k = 0; k < home.count; ++k) reinterpret_cast<float*>(home.data)[k] = static_cast<float>(100 * i + k + 1);
+    }
+    CHECK(storage.bytes() == bytes);
+    CHECK(storage.view(0).extents.size() == stretches);
+    // All elements are there, once each and in model order; what lies between slots of ours is 0.
+    for (std::size_t b = 0; b < 3; ++b) {
+      std::vector<float> got = elements(storage.view(b)), expected;
+      got.erase(std::remove(got.begin(), got.end(), 0.0f), got.end());
+      for (const slot& s : plan.buckets[b].slots)
+        for (std::size_t k = 0; k < s.count; ++k) expected.push_back(static_cast<float>(100 * s.parameter + k + 1));
+      CHECK(got == expected);
+      CHECK(storage.view(b).count() == (bytes > 0 ? plan.buckets[b].padded_count : plan.buckets[b].count));
+    }
+    host_stream s;
+    for (std::size_t b = 0; b < 3; ++b) storage.unpack(s, b);
+    for (std::size_t i = 0; i < 5; ++i)
+      CHECK((counts[i] == 0 || grads[i].data()[counts[i] - 1] == static_cast<float>(100 * i + counts[i])));
+  };
+  std::deque<owner> owners;
+  for (const std::size_t n : counts) owners.emplace_back(n);
+  check(owners, layout::in_place, 3);
+  check(owners, layout::packed, 2);  // p0 and p3 lie in slots of two stretches of the first plan
+  std::deque<view> views(5);
+  check(views, layout::adopted, 2);
+  owner arena(72);
+  float* const a = arena.data();
+  std::deque<fixed> fixeds = {{a, 7}, {a + 7, 0}, {a + 7, 10}, {a + 17, 15}, {a + 32, 40}};
+  check(fixeds, layout::adopted, 2);
 }
 
 TEST_CASE("two types live in storage of their own") {

@@ -144,3 +144,14 @@ TEST_CASE("a day of nanoseconds is written in full") {
   CHECK(got[2].at("dur") == "86400000000.000");
   CHECK(got[3].at("dur") == "0.999");
 }
+
+TEST_CASE("where buckets were planned anew there is a mark, and a row for each bucket of either plan") {
+  const bucket_times one{.ready = at(110us), .start = at(120us), .end = at(150us), .busy = 1us, .exposed = 1us};
+  std::vector<recorder> ranks = {recorder(0)};
+  ranks[0].record({.step = 0, .begin = at(100us), .finish = at(110us), .end = at(150us), .buckets = {one}, .replanned = true});
+  ranks[0].record({.step = 1, .begin = at(200us), .finish = at(210us), .end = at(250us), .buckets = {one, one}});
+  const auto got = events_of(ranks);
+  REQUIRE(got.size() == 4 + 3 + 1 + 4);
+  CHECK(got[3] == name_event("thread_name", "0", "2", "bucket 1"));
+  CHECK(got[7] == event{{"ph", "i"}, {"name", "planned anew"}, {"pid", "0"}, {"tid", "0"}, {"ts", "50.000"}, {"s", "p"}});
+}

@@ -63,3 +63,22 @@ TEST_CASE("the difference of two readings is what came between them") {
   CHECK(((m - m).updates == 0 && (m - m).busy() == 0ns));
   CHECK(before.updates == 1);
 }
+
+TEST_CASE("when buckets are planned anew, sums by bucket begin again and those over all go on") {
+  metrics m;
+  const metrics empty = m;
+  m.add(step_of({{10ms, 1ms}, {20ms, 2ms}, {30ms, 3ms}}));
+  const metrics first_plan = m;
+  m.add(step_of({{1ms, 1ms}, {1ms, 1ms}, {1ms, 1ms}}));
+  m.restart(1);
+  CHECK((m.plans == 2 && m.updates == 2 && m.buckets.size() == 1 && m.buckets[0].busy == 0ns));
+  CHECK((m.busy() == 63ms && m.exposed() == 9ms));
+  m.add(step_of({{5ms, 4ms}}));
+  const metrics second_plan = m;
+  m.add(step_of({{6ms, 4ms}}));
+  CHECK((m.buckets[0].busy == 11ms && m.busy() == 74ms && m.exposed() == 17ms));
+  CHECK(((m - empty).busy() == 74ms && (m - empty).updates == 4));
+  CHECK(((m - first_plan).busy() == 14ms && (m - first_plan).exposed() == 11ms));
+  CHECK((m - first_plan).buckets[0].busy == 11ms);
+  CHECK(((m - second_plan).busy() == 6ms && (m - second_plan).buckets[0].busy == 6ms));
+}

@@ -3,8 +3,10 @@
 
 /// Where the elements of each bucket lie. The one place that knows the three layouts; what comes after it sees a `buffer_view` a bucket.
 ///
-/// in place: the view is a list of the user's own gradients. adopted: one extent of the user's memory, or of ours with the user's views
-/// pointed into it. packed: one extent of ours; gradients are copied in when they are marked, and out when the mean has arrived.
+/// in place: the view is a list of the user's own gradients. adopted: the user's memory, one gradient after the other, or ours with the
+/// user's views pointed into it. packed: ours; gradients are copied in when they are marked, and out when the mean has arrived.
+///
+/// A slot of ours, or one that was adopted, stays where it is for good: when buckets are planned anew they become lists of the same slots.
 #pragma once
 
 #include <cstddef>
@@ -25,27 +27,24 @@ class bucket_storage {
  public:
   /// `how` must not be automatic. `usage_error` if `adopted` is asked for and the gradients neither are views nor lie one after the other.
   bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how)
-      : plan_(&plan), parameters_(parameters), how_(how), grads_(parameters.size()), extents_(plan.buckets.size()),
-        slabs_(plan.buckets.size()) {
-    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-      extents_[b].resize(how == layout::in_place ? plan.buckets[b].slots.size() : 1);
-      if (how == layout::adopted) adopt(b);
-      if (how == layout::packed) own(b);
+      : plan_(&plan), parameters_(parameters), how_(how), grads_(parameters.size()), homes_(parameters.size()) {
+    for (const bucket& one : plan.buckets) {
+      if (how == layout::packed) own(one);
+      if (how == layout::adopted) adopt(one);
     }
+    regroup();
   }
 
   /// Views that were pointed into storage of ours then look at nothing.
   ~bucket_storage() {
-    for (std::size_t b = 0; how_ == layout::adopted && b < slabs_.size(); ++b)
-      for (std::size_t s = 0; slabs_[b].data() != nullptr && s < plan_->buckets[b].slots.size(); ++s) {
-        const parameter& p = parameters_[plan_->buckets[b].slots[s].parameter];
-        for (const alias& a : p.aliases) p.grad_access.point(a.grad, nullptr, 0);
-      }
+    for (std::size_t i = 0; how_ == layout::adopted && i < parameters_.size(); ++i)
+      if (homes_[i].ours) point(parameters_[i], nullptr, 0);
   }
   bucket_storage(const bucket_storage&) = delete;
   bucket_storage& operator=(const bucket_storage&) = delete;
 
   layout how() const { return how_; }
+  std::size_t bucket_of(std::size_t parameter) const { return plan_->bucket_of[parameter]; }
 
   /// Bytes of our own that hold gradients.
   std::size_t bytes() const {
@@ -54,24 +53,32 @@ class bucket_storage {
     return sum;
   }
 
+  /// Follows the plan, which has changed. No slot moves.
+  void regroup() {
+    extents_.assign(plan_->buckets.size(), {});
+    for (std::size_t b = 0; b < extents_.size(); ++b)
+      for (const slot& s : plan_->buckets[b].slots) {
+        if (how_ == layout::in_place) extents_[b].push_back({nullptr, s.first, s.count});
+        else append(extents_[b], homes_[s.parameter], size_of(plan_->buckets[b].type));
+      }
+  }
+
   /// Notes where a parameter's gradient is in this update, and says where its contribution belongs.
   /// `usage_error` if an adopted gradient has moved away.
   memory place(std::size_t parameter, memory grad) {
     const std::size_t b = plan_->bucket_of[parameter];
-    const slot& s = plan_->buckets[b].slots[plan_->slot_of[parameter]];
     grads_[parameter] = grad;
     if (how_ == layout::in_place) {
-      extents_[b][plan_->slot_of[parameter]] = {grad.data, s.first, s.count};
+      extents_[b][plan_->slot_of[parameter]].data = grad.data;
       return grad;
     }
-    const memory home{extents_[b].front().data + (slabs_[b].data() != nullptr ? s.padded : s.first) * size_of(plan_->buckets[b].type),
-                      s.count};
-    if (how_ == layout::adopted && s.count > 0 && grad.data != home.data)
+    const memory slot{homes_[parameter].data, parameters_[parameter].count};
+    if (how_ == layout::adopted && slot.count > 0 && grad.data != slot.data)
       throw usage_error(
           "the gradient was adopted where it lay at the start, and is now elsewhere; write into it instead of assigning another, or use "
           "layout::packed",
           {.rank = -1, .step = -1, .bucket = static_cast<int>(b), .parameter = parameters_[parameter].name()});
-    return home;
+    return slot;
   }
 
   /// All elements of a bucket, valid when its parameters are placed, until they are placed again.
@@ -83,41 +90,61 @@ class bucket_storage {
     if (how_ != layout::packed) return;
     const gradsync::bucket& one = plan_->buckets[bucket];
     for (const slot& at : one.slots) {
-      const extent from{slabs_[bucket].data() + at.padded * size_of(one.type), 0, at.count};
-      const extent to{grads_[at.parameter].data, 0, at.count};
+      const extent from{homes_[at.parameter].data, 0, at.count}, to{grads_[at.parameter].data, 0, at.count};
       s.copy(buffer_view{one.type, std::span(&to, 1)}, buffer_view{one.type, std::span(&from, 1)});
     }
   }
 
  private:
-  void own(std::size_t b) {
-    const bucket& one = plan_->buckets[b];
-    slabs_[b] = aligned_bytes(one.padded_count * size_of(one.type));
-    extents_[b].front() = {slabs_[b].data(), 0, one.padded_count};
+  // Where a gradient is summed, if not where the user has it.
+  struct home {
+    std::byte* data = nullptr;
+    std::size_t count = 0;  // elements, with those up to the next 64 bytes where they are ours
+    bool ours = false;
+  };
+
+  static void append(std::vector<extent>& list, const home& next, std::size_t element) {
+    if (next.count == 0) return;
+    if (!list.empty() && list.back().data + list.back().count * element == next.data) list.back().count += next.count;
+    else list.push_back({next.data, list.empty() ? 0 : list.back().first + list.back().count, next.count});
   }
 
-  void adopt(std::size_t b) {
-    const bucket& one = plan_->buckets[b];
+  static void point(const parameter& p, std::byte* data, std::size_t count) {
+    for (const alias& a : p.aliases) p.grad_access.point(a.grad, data, count);
+  }
+
+  void own(const bucket& one) {
+    const std::size_t element = size_of(one.type);
+    slabs_.emplace_back(one.padded_count * element);
+    for (std::size_t k = 0; k < one.slots.size(); ++k) {
+      const slot& s = one.slots[k];
+      const std::size_t end = k + 1 < one.slots.size() ? one.slots[k + 1].padded : one.padded_count;
+      homes_[s.parameter] = {slabs_.back().data() + s.padded * element, end - s.padded, true};
+    }
+  }
+
+  void adopt(const bucket& one) {
     bool views = true;
     for (const slot& s : one.slots) views = views && parameters_[s.parameter].grad_access.point != nullptr;
-    if (views) {
-      own(b);
-      for (const slot& s : one.slots) {
-        const parameter& p = parameters_[s.parameter];
-        for (const alias& a : p.aliases) p.grad_access.point(a.grad, slabs_[b].data() + s.padded * size_of(one.type), s.count);
-      }
-      return;
-    }
-    std::byte*& begin = extents_[b].front().data;  // of the first gradient that has elements
-    extents_[b].front().count = one.count;
+    if (!views) return adopt_arena(one);
+    own(one);
+    for (const slot& s : one.slots) point(parameters_[s.parameter], homes_[s.parameter].data, s.count);
+  }
+
+  void adopt_arena(const bucket& one) {
+    std::byte* begin = nullptr;  // of the first gradient that has elements
     for (const slot& s : one.slots) {
       const memory grad = parameters_[s.parameter].grad();
       if (s.first == 0 && grad.count > 0) begin = grad.data;
-      if (grad.count == s.count && (s.count == 0 || grad.data == begin + s.first * size_of(one.type))) continue;
-      throw usage_error(
-          "can't adopt this gradient: it doesn't follow the one before it in memory; keep the gradients of a model in one arena, in model "
-          "order, or use layout::in_place or layout::packed",
-          {.rank = -1, .step = -1, .bucket = static_cast<int>(b), .parameter = parameters_[s.parameter].name()});
+      if (grad.count != s.count || (s.count > 0 && grad.data != begin + s.first * size_of(one.type)))
+        throw usage_error(
+            "can't adopt this gradient: it doesn't follow the one before it in memory; keep the gradients of a model in one arena, in "
+            "model order, or use layout::in_place or layout::packed",
+            {.rank = -1,
+             .step = -1,
+             .bucket = static_cast<int>(plan_->bucket_of[s.parameter]),
+             .parameter = parameters_[s.parameter].name()});
+      homes_[s.parameter] = {grad.data, s.count, false};
     }
   }
 
@@ -125,8 +152,9 @@ class bucket_storage {
   std::span<const parameter> parameters_;
   layout how_;
   std::vector<memory> grads_;                 // of this update, by parameter
+  std::vector<home> homes_;                   // by parameter; unused in place
+  std::vector<aligned_bytes> slabs_;          // one for each bucket of the first plan whose memory is ours
   std::vector<std::vector<extent>> extents_;  // by bucket
-  std::vector<aligned_bytes> slabs_;          // by bucket; empty where the memory is the user's
 };
 
 }  // namespace gradsync

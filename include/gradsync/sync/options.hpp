@@ -26,12 +26,22 @@ enum class accumulation_mode : unsigned char {
 
 constexpr const char* name_of(accumulation_mode mode) { return mode == accumulation_mode::plain ? "plain" : "tree"; }
 
+/// Whether buckets are planned anew, after the first update, from the order in which rank 0's gradients became ready in it.
+enum class replan : unsigned char {
+  automatic,  ///< once, unless the strategy's bits depend on the plan (`ring`): a run would not repeat those of another that was marked otherwise
+  once,  ///< in any case
+  never,
+};
+
+constexpr const char* name_of(replan r) { return r == replan::automatic ? "automatic" : r == replan::once ? "once" : "never"; }
+
 struct synchronizer_options {
   std::size_t bucket_bytes = 25 << 20;       ///< cap of a bucket; 0: one for each parameter
   std::size_t first_bucket_bytes = 1 << 20;  ///< cap of the first bucket, where that is less
   gradsync::layout layout = layout::automatic;
   gradsync::progress progress = progress::automatic;
   accumulation_mode accumulation = accumulation_mode::tree;
+  gradsync::replan replan = replan::automatic;
   gradsync::recorder* recorder = nullptr;  ///< not owned; gets the times of each update
 };
 

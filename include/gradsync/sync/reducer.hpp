@@ -65,8 +65,19 @@ class reducer {
 
   progress how() const { return driver_.joinable() ? progress::thread : progress::at_marks; }
 
+  /// Whether this is the only rank.
+  bool alone() const { return sum_.communicator().size() == 1; }
   /// A fused pass multiplies each rank's gradients by its weight on the way; elsewhere that is done before `launch`.
-  bool scales() const { return sum_.steps().fused && sum_.communicator().size() > 1; }
+  bool scales() const { return sum_.steps().fused && !alone(); }
+
+  /// Follows the plan, which has changed. All ranks together, when `finish` has returned. What was completed is still counted in buckets of
+  /// the old plan.
+  void replan() {
+    const std::size_t buckets = plan_->buckets.size();
+    channel_ = sum_.communicator().open(buckets);
+    cursors_.assign(buckets, {});
+    times_.assign(buckets, {});
+  }
 
   /// A new update. Nothing may be under way.
   void begin(std::int64_t step) {
@@ -79,7 +90,7 @@ class reducer {
     const std::size_t b = launched();
     times_[b] = {.ready = now(), .start = {}, .end = {}, .busy = {}, .exposed = {}};
     const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight};
-    if (sum_.communicator().size() > 1) {
+    if (!alone()) {
       cursors_[b] = {.place = channel_.post(sum_.steps(), mine), .round = 0, .piece = 0};
       launched_.raise(launched_.value() + 1);
     } else {
@@ -130,7 +141,7 @@ class reducer {
       if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
       for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
     }
-    return sum_.communicator().size() > 1 ? channel_.total_weight(cursors_.back().place) : total_weight_;
+    return alone() ? total_weight_ : channel_.total_weight(cursors_.back().place);
   }
 
   const std::vector<bucket_times>& times() const { return times_; }

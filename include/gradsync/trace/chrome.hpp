@@ -4,9 +4,11 @@
 /// Recorded updates as a Chrome trace (the JSON array format), which ui.perfetto.dev and chrome://tracing open.
 ///
 /// A process a rank: the row "compute" holds each update's backward pass and the wait in finish(), one row a bucket holds its collective.
+/// Where buckets were planned anew, a mark in the row "compute" says so, and the rows hold other buckets from there on.
 ///     std::ofstream("trace.json") << gradsync::chrome_trace(recorders);
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +34,11 @@ class trace_text {
   void span(const std::string& name, int process, std::size_t row, time_point begin, time_point end, std::int64_t step) {
     item(R"({"ph":"X","name":")" + name + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" + std::to_string(row) + R"(,"ts":)" +
          microseconds(begin - origin_) + R"(,"dur":)" + microseconds(end - begin) + R"(,"args":{"step":)" + std::to_string(step) + "}}");
+  }
+
+  void mark(const std::string& name, int process, std::size_t row, time_point when) {
+    item(R"({"ph":"i","name":")" + name + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" + std::to_string(row) + R"(,"ts":)" +
+         microseconds(when - origin_) + R"(,"s":"p"})");
   }
 
   std::string close() && { return "[\n" + text_ + "\n]\n"; }
@@ -62,13 +69,15 @@ inline std::string chrome_trace(std::span<const recorder> ranks) {
   for (const recorder& r : ranks) {
     text.name("process_name", r.rank(), 0, "rank " + std::to_string(r.rank()));
     text.name("thread_name", r.rank(), 0, "compute");
-    const std::size_t buckets = r.steps().empty() ? 0 : r.steps().front().buckets.size();
+    std::size_t buckets = 0;
+    for (const step_times& s : r.steps()) buckets = std::max(buckets, s.buckets.size());
     for (std::size_t b = 0; b < buckets; ++b) text.name("thread_name", r.rank(), b + 1, "bucket " + std::to_string(b));
     for (const step_times& s : r.steps()) {
       text.span("backward", r.rank(), 0, s.begin, s.finish, s.step);
       text.span("finish", r.rank(), 0, s.finish, s.end, s.step);
       for (std::size_t b = 0; b < s.buckets.size(); ++b)
         text.span("all-reduce", r.rank(), b + 1, s.buckets[b].start, s.buckets[b].end, s.step);
+      if (s.replanned) text.mark("planned anew", r.rank(), 0, s.end);
     }
   }
   return std::move(text).close();

@@ -24,18 +24,12 @@ struct bucket_metrics {
 
 struct metrics {
   std::int64_t updates = 0;
-  std::vector<bucket_metrics> buckets;  ///< in plan order
+  std::vector<bucket_metrics> buckets;  ///< in plan order, since buckets were last planned
+  bucket_metrics replaced;              ///< of the buckets of earlier plans
+  int plans = 1;                        ///< how many there were
 
-  std::chrono::nanoseconds busy() const {
-    std::chrono::nanoseconds sum{};
-    for (const bucket_metrics& b : buckets) sum += b.busy;
-    return sum;
-  }
-  std::chrono::nanoseconds exposed() const {
-    std::chrono::nanoseconds sum{};
-    for (const bucket_metrics& b : buckets) sum += b.exposed;
-    return sum;
-  }
+  std::chrono::nanoseconds busy() const { return total().busy; }
+  std::chrono::nanoseconds exposed() const { return total().exposed; }
   double communication_seconds() const { return std::chrono::duration<double>(busy()).count(); }
   double exposed_seconds() const { return std::chrono::duration<double>(exposed()).count(); }
 
@@ -48,15 +42,36 @@ struct metrics {
     }
   }
 
-  /// What came after `before`, an earlier reading of the same synchronizer.
+  /// Buckets were planned anew: sums by bucket begin again, those over all buckets go on.
+  void restart(std::size_t new_buckets) {
+    replaced = total();
+    buckets.assign(new_buckets, {});
+    ++plans;
+  }
+
+  /// What came after `before`, an earlier reading of the same synchronizer. By bucket, since buckets were planned anew if that is later.
   metrics operator-(const metrics& before) const {
     metrics rest = *this;
     rest.updates -= before.updates;
-    for (std::size_t b = 0; b < before.buckets.size(); ++b) {
+    const bool same_plan = plans == before.plans;
+    const bucket_metrics gone = same_plan ? before.replaced : before.total();
+    rest.replaced.busy -= gone.busy;
+    rest.replaced.exposed -= gone.exposed;
+    for (std::size_t b = 0; same_plan && b < before.buckets.size(); ++b) {
       rest.buckets[b].busy -= before.buckets[b].busy;
       rest.buckets[b].exposed -= before.buckets[b].exposed;
     }
     return rest;
+  }
+
+ private:
+  bucket_metrics total() const {
+    bucket_metrics sum = replaced;
+    for (const bucket_metrics& b : buckets) {
+      sum.busy += b.busy;
+      sum.exposed += b.exposed;
+    }
+    return sum;
   }
 };
 

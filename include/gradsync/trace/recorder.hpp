@@ -31,6 +31,7 @@ struct step_times {
   std::int64_t step = 0;
   time_point begin, finish, end;  ///< of the last micro-step: its begin, the call of finish(), its return
   std::vector<bucket_times> buckets;
+  bool replanned = false;  ///< at its end buckets were planned anew: those of later updates are others
 };
 
 class recorder {
