@@ -72,7 +72,7 @@ TEST_CASE("a parameter that was not marked is named, and can still be marked") {
   on_two_ranks([](auto&, net_type& net, auto& sync) {
     ones(net);
     sync.mark_ready(net.bias);
-    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("\"weight\": finish() before this parameter was marked ready"), usage_error);
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("\"weight\": was not marked ready before finish()"), usage_error);
     sync.mark_ready(net.weight);
     CHECK(sync.finish().weight == 2);
   });

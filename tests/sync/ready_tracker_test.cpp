@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <vector>
 
 #include "gradsync/sync/ready_tracker.hpp"
@@ -56,7 +57,7 @@ TEST_CASE("buckets are given out once, in plan order, when they and all before t
     CHECK(full(tracker).empty());
     tracker.mark(2);
     CHECK(full(tracker) == std::vector<std::size_t>{0, 1});
-    CHECK_THROWS_WITH_AS(tracker.check_all_ready(), doctest::Contains("\"p0\": finish() before"), usage_error);
+    CHECK_THROWS_WITH_AS(tracker.check_all_ready(), doctest::Contains("\"p0\": was not marked ready before finish()"), usage_error);
     tracker.mark(0);
     CHECK(full(tracker) == std::vector<std::size_t>{2});
     CHECK(full(tracker).empty());
@@ -90,4 +91,25 @@ TEST_CASE("a parameter with aliases is ready at its last mark, and the errors na
   tracker.mark(0);
   CHECK(full(tracker).size() == 1);
   CHECK_THROWS_WITH_AS(tracker.mark(0), doctest::Contains("more than 2 times"), usage_error);
+}
+
+TEST_CASE("of the parameters that lack a mark up to eight are named, and the way out") {
+  const auto message = [](std::size_t count) {
+    const std::vector<parameter> all = some(std::vector<std::size_t>(count, 1));
+    const bucket_plan plan = make_plan(all, {});
+    ready_tracker tracker(plan, all);
+    tracker.mark(1);
+    try {
+      tracker.check_all_ready();
+    } catch (const usage_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::string begin = "gradsync bucket 0 \"p0\": was not marked ready before finish()";
+  const std::string end = "; mark_all_ready() takes what your backward pass has not used as it is";
+  CHECK(message(2) == begin + end);
+  CHECK(message(3) == begin + "; the same goes for \"p2\"" + end);
+  CHECK(message(9) == begin + R"(; the same goes for "p2", "p3", "p4", "p5", "p6", "p7", "p8")" + end);
+  CHECK(message(12) == begin + R"(; the same goes for "p2", "p3", "p4", "p5", "p6", "p7", "p8" and 3 more)" + end);
 }

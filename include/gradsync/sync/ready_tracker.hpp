@@ -94,16 +94,22 @@ class ready_tracker {
     return true;
   }
 
-  /// `usage_error` if something is not ready: names the first parameter that lacks a mark, and its aliases.
+  /// `usage_error` if something is not ready: names the parameters that lack a mark, up to `named` of them, and the first one's aliases.
   void check_all_ready() const {
+    constexpr std::size_t named = 8;
     if (missing_parameters_ == 0) return;
-    std::size_t i = 0;
-    while (missing_marks_[i] == 0) ++i;
-    const parameter& p = parameters_[i];
-    std::string text = "finish() before this parameter was marked ready";
-    if (p.aliases.size() > 1) text += " " + std::to_string(p.aliases.size()) + " times, once for each of" + names(p);
-    if (missing_parameters_ > 1) text += "; " + std::to_string(missing_parameters_ - 1) + " more are missing";
-    throw usage_error(text, {.rank = -1, .step = -1, .bucket = static_cast<int>(plan_->bucket_of[i]), .parameter = p.name()});
+    std::vector<std::size_t> missing;
+    for (std::size_t i = 0; i < parameters_.size() && missing.size() < named; ++i)
+      if (missing_marks_[i] > 0) missing.push_back(i);
+    const parameter& first = parameters_[missing.front()];
+    std::string text = "was not marked ready ";
+    if (first.aliases.size() > 1) text += std::to_string(first.aliases.size()) + " times, once for each of" + names(first) + ", ";
+    text += "before finish()";
+    for (std::size_t m = 1; m < missing.size(); ++m)
+      text += (m == 1 ? "; the same goes for \"" : ", \"") + parameters_[missing[m]].name() + '"';
+    if (missing_parameters_ > named) text += " and " + std::to_string(missing_parameters_ - named) + " more";
+    throw usage_error(text + "; mark_all_ready() takes what your backward pass has not used as it is",
+                      {.rank = -1, .step = -1, .bucket = static_cast<int>(plan_->bucket_of[missing.front()]), .parameter = first.name()});
   }
 
  private:
