@@ -8,6 +8,10 @@
 #include <stdexcept>
 #include <thread>
 
+#if defined(__linux__)
+#include <pthread.h>  // an end of a thread that is no exception
+#endif
+
 #include "gradsync/comm/threads.hpp"
 #include "tests/laws/transport_laws.hpp"
 
@@ -84,6 +88,70 @@ TEST_CASE("who is told of an abandoned update waits for the real cause, or for t
   CHECK_THROWS_WITH_AS(f.report(1), "gradsync[rank 1]: rank 1 failed: torn down", transport_error);  // at once: it is its own
   CHECK_THROWS_WITH_AS(f.report(0), "gradsync[rank 0]: rank 1 failed: torn down", transport_error);  // after a second
 }
+
+TEST_CASE("ranks are told of a mismatch by a mismatch_error") {
+  detail::failure f(2, noon);
+  f.fail(0, std::make_exception_ptr(mismatch_error("rank 1 has 3 elements", {.rank = 0})));
+  CHECK_THROWS_WITH_AS(f.report(1), "gradsync[rank 1]: rank 0 failed: gradsync[rank 0]: rank 1 has 3 elements", mismatch_error);
+}
+
+TEST_CASE("a sleeper is known as one until its wait ends, by a failure or by success") {
+  for (const bool fails : {true, false}) {
+    detail::failure f(3, noon);
+    f.leave(1);
+    flag counter;
+    bool reached = false;
+    std::thread sleeper([&] {
+      detail::failure::long_wait wait(f, 0, 1, counter, 1);
+      reached = counter.wait(1, [&] {
+        wait.list();
+        return !f.failed();
+      });
+    });
+    while (!f.others_wait(2)) std::this_thread::yield();
+    CHECK_FALSE(f.others_wait(0));  // rank 2 does not
+    if (fails) f.fail(2, cause("disk full"));
+    else counter.raise(1);
+    sleeper.join();
+    CHECK(reached == !fails);
+    CHECK_FALSE(f.others_wait(2));
+  }
+}
+
+TEST_CASE("a part of a group sees the outcome of the whole with numbers of its own") {
+  detail::failure whole(6, noon);
+  const detail::failure part(whole, {5, 1, 3}), half(part, {2, 0});
+  CHECK((half.whole(0) == 3 && half.whole(1) == 5));
+  CHECK(part.name(0) == "rank 0 (rank 5 of the whole group)");
+  CHECK(part.name(1) == "rank 1");
+  CHECK(part.at(1).whole == -1);
+  CHECK((half.at(0).rank == 0 && half.at(0).whole == 3));
+  CHECK(part.now() == noon());
+  whole.leave(3);
+  CHECK((part.gone(2) && half.gone(0) && !half.gone(1)));
+
+  detail::failure(part).fail(0, cause("disk full"));
+  CHECK((whole.failed() && half.failed()));
+  CHECK_THROWS_WITH_AS(whole.report(0), "gradsync[rank 0]: rank 5 failed: disk full", transport_error);
+  CHECK_THROWS_WITH_AS(half.report(0), "gradsync[rank 0 (rank 3 of the whole group)]: rank 1 (rank 5 of the whole group) failed: disk full",
+                       transport_error);
+  const detail::failure others(whole, {4, 2});
+  CHECK_THROWS_WITH_AS(others.report(0), "gradsync[rank 0 (rank 4 of the whole group)]: rank 5 of the whole group failed: disk full",
+                       transport_error);
+}
+
+#if defined(__linux__)
+TEST_CASE("a rank whose thread ends from within is named") {
+  CHECK_THROWS_WITH_AS(thread_group(3).run([](auto& comm) {
+    comm.barrier();
+    if (comm.rank() == 1) pthread_exit(nullptr);
+    CHECK_THROWS_WITH_AS(comm.barrier(),
+                         doctest::Contains("rank 1 failed: gradsync: its thread was ended from within, as pthread_exit() does"),
+                         transport_error);
+  }),
+                       doctest::Contains("as pthread_exit() does"), transport_error);
+}
+#endif
 
 TEST_CASE("of several exceptions the first is thrown, and the others' ranks are told of it") {
   for (int repeat = 0; repeat < 20; ++repeat) {

@@ -38,6 +38,12 @@ struct table {
   std::vector<detail::peers> seen_from;
 };
 
+// A thread of one rank that sleeps until another's progress is 100.
+struct asleep {
+  asleep(table& t, int rank, int peer) : wait(*t.outcome, rank, peer, t.lane(peer).progress, 100) { wait.list(); }
+  detail::failure::long_wait wait;
+};
+
 // The message that a wait of rank 0 for rank 1 ends with, when its deadline is this long and over.
 std::string blamed(table& t, std::chrono::milliseconds limit = 1min) {
   const deadline until = deadline::after(limit, test_clock);
@@ -118,28 +124,67 @@ TEST_CASE("a wait or a poll ends when the group has failed, or the peer has retu
 }
 
 TEST_CASE("the rank that all others wait for is to blame, not the one that waits for it") {
-  table simple, chain, circle, round_about;
+  table simple, chain, circle, round_about, gave_up, over;
   CHECK(blamed(simple) == "rank 1 did not come before the deadline of 60 s");
-  CHECK(simple.lane(0).waits_for == 1);  // for whoever waits for this rank
-  chain.lane(1).waits_for = 3;
-  chain.lane(3).waits_for = 2;
-  CHECK(blamed(chain) == "rank 2 did not come before the deadline of 60 s");
-  circle.lane(1).waits_for = 0;  // as it would for the next collective
-  CHECK(blamed(circle, 250ms) == "rank 1 did not come before the deadline of 250 ms");
-  round_about.lane(1).waits_for = 2;
-  round_about.lane(2).waits_for = 1;
-  CHECK(blamed(round_about).find("did not come before the deadline") != std::string::npos);
+  {
+    const asleep a(chain, 1, 3), b(chain, 3, 2);
+    CHECK(blamed(chain) == "rank 2 did not come before the deadline of 60 s");
+  }
+  CHECK(blamed(chain) == "rank 2 did not come before the deadline of 60 s");  // their waits have ended in vain
+  {
+    const asleep a(circle, 1, 0);
+    CHECK(blamed(circle, 250ms) ==
+          "rank 1 did not come before the deadline of 250 ms; it waits for this rank: make the same calls in the same order on every rank");
+  }
+  {
+    const asleep a(round_about, 1, 2), b(round_about, 2, 1);
+    CHECK(blamed(round_about).find("did not come before the deadline") != std::string::npos);
+  }
+  const asleep a(over, 1, 3);
+  over.lane(3).progress.raise(100);  // rank 1 has not noticed yet, but rank 3 has come
+  CHECK(blamed(over) == "rank 1 did not come before the deadline of 60 s");
 }
 
 TEST_CASE("a wait that succeeds blames nobody later") {
   table t;
+  t.outcome->leave(2);
+  t.outcome->leave(3);
   std::thread peer([&] {
-    std::this_thread::sleep_for(5ms);
+    while (!t.outcome->others_wait(1)) std::this_thread::yield();
     t.lane(1).progress.raise(1);
   });
   CHECK(t.seen_from[0].passed(1, 1, deadline::never()));
-  CHECK(t.lane(0).waits_for == -1);
+  CHECK_FALSE(t.outcome->others_wait(1));
   peer.join();
+  const deadline until = deadline::after(1ms, test_clock);
+  milliseconds_passed += 1;
+  CHECK_THROWS_WITH_AS(t.seen_from[2].passed(0, 1, until), "gradsync[rank 2]: rank 0 did not come before the deadline of 1000 us",
+                       timeout_error);
+}
+
+TEST_CASE("in a part of a group messages say both numbers of a rank") {
+  table whole;
+  auto outcome = std::make_shared<detail::failure>(*whole.outcome, std::vector<int>{1, 3});
+  auto shared = std::make_shared<detail::crossing>(2);
+  const detail::peers me(outcome, shared, 0, 2);
+  for (int rank = 0; rank < 2; ++rank) shared->lanes[static_cast<std::size_t>(rank)].posts.resize(2);
+  shared->lanes[0].posts[0].count = 7;
+  shared->lanes[1].posts[0] = {{.buffer = {dtype::float32, {}}, .call = detail::call_of_barrier}, 7};
+  shared->lanes[1].posted.raise(1);
+  const std::string prefix = "gradsync[rank 0 (rank 1 of the whole group)]: rank 1 (rank 3 of the whole group) ";
+  CHECK_THROWS_WITH_AS(
+      me.posted(1, {}, deadline::poll()),
+      (prefix + "calls barrier, this rank for the mean of gradients; make the same calls in the same order on every rank").c_str(),
+      mismatch_error);
+  const deadline until = deadline::after(0ms, test_clock);
+  CHECK_THROWS_WITH_AS(me.passed(1, 1, until), (prefix + "did not come before the deadline of 0 us").c_str(), timeout_error);
+  {
+    const asleep elsewhere(whole, 3, 2);  // in another part
+    CHECK_THROWS_WITH_AS(me.passed(1, 1, until), doctest::Contains("]: rank 2 of the whole group did not come"), timeout_error);
+  }
+  whole.outcome->leave(3);
+  CHECK_THROWS_WITH_AS(me.passed(1, 1, deadline::never()), (prefix + "has returned from its function and takes no part any more").c_str(),
+                       transport_error);
 }
 
 TEST_CASE("a pass is seen by others while it lasts, and is refused after a failure") {

@@ -66,6 +66,10 @@ struct gives_nothing_back : bare_transport {
   void all_reduce(T, reduce_op) {}
 };
 
+struct part_of_another : bare_transport {
+  place place_of(int rank) const { return {.rank = rank, .whole = 10 + rank}; }
+};
+
 }  // namespace
 
 static_assert(channel<bare_channel> && channel<fused> && channel<thread_channel>);
@@ -83,4 +87,10 @@ TEST_CASE("a contribution counts once unless it says otherwise") {
   CHECK(mine.buffer.count() == 0);
   const ticket first;
   CHECK((first.sequence == 0 && first.base == 0 && first.pieces == 1));
+}
+
+TEST_CASE("a place has the rank's number in the whole group if the transport says it") {
+  const place plain = place_of(bare_transport{}, 3), part = place_of(part_of_another{}, 3, 7);
+  CHECK((plain.rank == 3 && plain.step == -1 && plain.whole == -1));
+  CHECK((part.rank == 3 && part.step == 7 && part.whole == 13));
 }

@@ -20,6 +20,19 @@ TEST_CASE("a message leaves out the places that are unknown") {
   CHECK(usage_error{"odd", {.rank = 0, .parameter = "bias"}}.what() == std::string_view{"gradsync[rank 0] \"bias\": odd"});
 }
 
+TEST_CASE("in a part of a group a message says both numbers of its rank") {
+  CHECK(name_of_rank(1, -1) == "rank 1");
+  CHECK(name_of_rank(1, 5) == "rank 1 (rank 5 of the whole group)");
+  usage_error e{"odd", {.rank = 1, .bucket = 2, .whole = 5}};
+  CHECK(e.what() == std::string_view{"gradsync[rank 1 (rank 5 of the whole group)] bucket 2: odd"});
+  e.locate({.rank = 1, .whole = 6});
+  CHECK(e.where().whole == 5);
+  usage_error other{"odd", {.rank = 2}}, same{"odd", {.rank = 1}}, none{"odd"};
+  for (usage_error* one : {&other, &same, &none}) one->locate({.rank = 1, .whole = 5});
+  CHECK(other.where().whole == -1);  // of another rank the number is not known
+  CHECK((same.where().whole == 5 && none.where().whole == 5));
+}
+
 TEST_CASE("a step beyond 32 bits is named in full") {
   CHECK(usage_error{"x", {.step = 5'000'000'000}}.what() == std::string_view{"gradsync step 5000000000: x"});
 }

@@ -26,7 +26,6 @@ struct posting {
 struct lane {
   flag posted, progress;
   alignas(128) std::atomic<std::uint32_t> inside{0};  // passes under way in peers' memory
-  std::atomic<int> waits_for{-1};                     // the rank it is waiting for; stays when the wait fails
   alignas(128) std::vector<posting> posts;            // a ring of slots, filled by the owner; read by all, so on a line of its own
 };
 

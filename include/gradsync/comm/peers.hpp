@@ -29,10 +29,12 @@ namespace gradsync::detail {
 
 // What a rank asks for in contribution::call.
 constexpr int call_of(reduce_op op) { return 1 + static_cast<int>(op); }
+inline constexpr int call_of_barrier = 4, call_of_split = 5;
 constexpr int call_of_broadcast(int root) { return 16 + root; }
 inline std::string name_of_call(int call) {
   if (call >= call_of_broadcast(0)) return "broadcast from rank " + std::to_string(call - call_of_broadcast(0));
-  constexpr const char* names[] = {"for the mean of gradients", "all_reduce(sum)", "all_reduce(min)", "all_reduce(max)"};
+  constexpr const char* names[] = {"for the mean of gradients", "all_reduce(sum)", "all_reduce(min)",
+                                   "all_reduce(max)",           "barrier",         "split"};
   return names[call];
 }
 
@@ -76,14 +78,14 @@ class peers {
     if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;
     const posting &theirs = posted_by(peer, t), &ours = posted_by(rank_, t);
     if (theirs.lent.call != ours.lent.call)
-      throw mismatch_error("rank " + std::to_string(peer) + " calls " + name_of_call(theirs.lent.call) + ", this rank " +
+      throw mismatch_error(failure_->name(peer) + " calls " + name_of_call(theirs.lent.call) + ", this rank " +
                                name_of_call(ours.lent.call) + "; make the same calls in the same order on every rank",
-                           {.rank = rank_});
+                           failure_->at(rank_));
     if (theirs.count == ours.count && theirs.lent.buffer.type == ours.lent.buffer.type) return true;
     auto text = [](const posting& p) { return std::to_string(p.count) + " elements of " + name_of(p.lent.buffer.type); };
-    throw mismatch_error("rank " + std::to_string(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
+    throw mismatch_error(failure_->name(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
                              "; make the same calls with the same lengths on every rank",
-                         {.rank = rank_, .step = -1, .bucket = -1, .parameter = {}});
+                         failure_->at(rank_));
   }
 
   /// Whether `peer` has raised its progress so far.
@@ -97,8 +99,8 @@ class peers {
       while (peer != rank_ && lane_of(peer).inside.load(std::memory_order_seq_cst) != 0) {
         std::this_thread::yield();
         if (told || failure_->now() - since < std::chrono::seconds(10)) continue;
-        std::fprintf(stderr, "gradsync[rank %d]: waiting for rank %d to leave this rank's gradients before they are destroyed\n", rank_,
-                     peer);
+        std::fprintf(stderr, "gradsync[%s]: waiting for %s to leave this rank's gradients before they are destroyed\n",
+                     failure_->name(rank_).c_str(), failure_->name(peer).c_str());
         told = true;
       }
   }
@@ -114,36 +116,31 @@ class peers {
 
   bool wait(flag& counter, std::uint32_t target, int peer, const deadline& until) const {
     if (counter.reached(target)) return true;
+    failure::long_wait asleep(*failure_, rank_, peer, counter, target);
     const auto hopeful = [&] {
-      const place here{.rank = rank_, .step = -1, .bucket = -1, .parameter = {}};
+      if (!until.polling()) asleep.list();
       if (failure_->failed()) failure_->report(rank_);
       if (failure_->gone(peer) && !counter.reached(target))
-        throw transport_error("rank " + std::to_string(peer) + " has returned from its function and takes no part any more", here);
-      if (failure_->passed(until))
-        throw timeout_error("rank " + std::to_string(late(peer)) + " did not come before the deadline of " + text(until.limit), here);
+        throw transport_error(failure_->name(peer) + " has returned from its function and takes no part any more", failure_->at(rank_));
+      if (failure_->passed(until)) throw_late(peer, until.limit);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);
-    mine().waits_for.store(peer, std::memory_order_relaxed);
     counter.wait(target, hopeful);
-    mine().waits_for.store(-1, std::memory_order_relaxed);
     return true;
+  }
+
+  [[noreturn]] void throw_late(int peer, std::chrono::nanoseconds limit) const {
+    const auto [name, in_turn] = failure_->late(rank_, peer);
+    throw timeout_error(name + " did not come before the deadline of " + text(limit) +
+                            (in_turn ? "; it waits for this rank: make the same calls in the same order on every rank" : ""),
+                        failure_->at(rank_));
   }
 
   static std::string text(std::chrono::nanoseconds limit) {
     if (limit < std::chrono::milliseconds(10)) return std::to_string(limit / std::chrono::microseconds(1)) + " us";
     if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
     return std::to_string(limit / std::chrono::seconds(1)) + " s";
-  }
-
-  // The one to blame when `peer` is late: it may itself wait for another, and that one for a third.
-  int late(int peer) const {
-    for (int i = 0; i < size_; ++i) {
-      const int next = lane_of(peer).waits_for.load(std::memory_order_relaxed);
-      if (next < 0 || next == rank_) break;
-      peer = next;
-    }
-    return peer;
   }
 
   std::shared_ptr<failure> failure_;

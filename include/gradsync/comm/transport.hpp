@@ -17,6 +17,7 @@
 #include "gradsync/comm/program.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/deadline.hpp"
+#include "gradsync/core/error.hpp"
 #include "gradsync/core/reduce_op.hpp"
 
 namespace gradsync {
@@ -63,5 +64,13 @@ concept transport = requires(T& t, std::exception_ptr cause, int& value, std::si
   { t.broadcast(value, 0) } -> std::same_as<int>;
   t.barrier();
 };
+
+/// A rank of the transport, for errors: with its number in the whole group too, where the transport is a part of one and says it.
+template <transport T>
+place place_of(const T& comm, int rank, std::int64_t step = -1) {
+  place p{.rank = rank, .step = step, .bucket = -1, .parameter = {}};
+  if constexpr (requires { comm.place_of(rank); }) p.whole = comm.place_of(rank).whole;
+  return p;
+}
 
 }  // namespace gradsync

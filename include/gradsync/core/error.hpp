@@ -23,7 +23,14 @@ struct place {
   std::int64_t step = -1;
   int bucket = -1;
   std::string parameter{};
+  int whole = -1;  ///< the same rank in the whole group, where `rank` counts in a part of it and the numbers differ
 };
+
+/// "rank 1"; "rank 1 (rank 5 of the whole group)" where `whole` is known.
+inline std::string name_of_rank(int rank, int whole) {
+  const std::string name = "rank " + std::to_string(rank);
+  return whole < 0 ? name : name + " (rank " + std::to_string(whole) + " of the whole group)";
+}
 
 /// The base of all errors of the library.
 class error : public std::exception {
@@ -37,6 +44,7 @@ class error : public std::exception {
   /// Adds what the thrower could not know; what is already known stays.
   void locate(const place& wider) {
     if (where_.rank < 0) where_.rank = wider.rank;
+    if (where_.rank == wider.rank && where_.whole < 0) where_.whole = wider.whole;
     if (where_.step < 0) where_.step = wider.step;
     if (where_.bucket < 0) where_.bucket = wider.bucket;
     if (where_.parameter.empty()) where_.parameter = wider.parameter;
@@ -45,7 +53,7 @@ class error : public std::exception {
 
  private:
   void compose() {
-    text_ = where_.rank >= 0 ? "gradsync[rank " + std::to_string(where_.rank) + "]" : "gradsync";
+    text_ = where_.rank >= 0 ? "gradsync[" + name_of_rank(where_.rank, where_.whole) + "]" : "gradsync";
     if (where_.step >= 0) text_ += " step " + std::to_string(where_.step);
     if (where_.bucket >= 0) text_ += " bucket " + std::to_string(where_.bucket);
     if (!where_.parameter.empty()) text_ += " \"" + where_.parameter + "\"";
