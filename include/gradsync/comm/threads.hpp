@@ -10,145 +10,25 @@
 ///     });
 ///
 /// If the function throws on one rank, every other rank's next wait ends with a `transport_error` that quotes it, and `run` throws the
-/// first rank's exception itself. A group can run again after that.
+/// first rank's exception itself. A group can run again after that. What a rank can do in its group, comm/thread_communicator.hpp says.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>  // run() waits for its threads and can say for whom
 #include <cstdio>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
-#include "gradsync/comm/thread_channel.hpp"
-#include "gradsync/comm/transport.hpp"
-#include "gradsync/core/deadline.hpp"
-#include "gradsync/core/dtype.hpp"
+#include "gradsync/comm/thread_communicator.hpp"
 #include "gradsync/core/error.hpp"
-#include "gradsync/core/host_stream.hpp"
 
 namespace gradsync {
-
-struct thread_group_options {
-  std::chrono::nanoseconds deadline = std::chrono::minutes(10);  ///< how late a peer may be
-  clock_source clock = std::chrono::steady_clock::now;           ///< what reads the time, for tests
-};
-
-namespace detail {
-
-// All that the ranks of one run share.
-struct world {
-  world(int ranks, const thread_group_options& chosen)
-      : size(ranks), options(chosen), outcome(std::make_shared<failure>(ranks, chosen.clock)) {}
-
-  std::shared_ptr<crossing> meet(std::size_t n) {
-    const std::lock_guard hold(mutex);
-    while (crossings.size() <= n) crossings.push_back(std::make_shared<crossing>(size));
-    return crossings[n];
-  }
-
-  int size;
-  thread_group_options options;
-  std::shared_ptr<failure> outcome;
-  std::mutex mutex;
-  std::deque<std::shared_ptr<crossing>> crossings;
-};
-
-}  // namespace detail
-
-/// One rank's place in its group. Used by that rank's thread only; what it opened may be driven by another.
-class thread_communicator {
- public:
-  static constexpr bool peer_addressable = true;  ///< peers read and write this rank's memory
-  using stream_type = host_stream;
-
-  thread_communicator(std::shared_ptr<detail::world> world, int rank) : world_(std::move(world)), rank_(rank), own_(open(1)) {}
-
-  int rank() const { return rank_; }
-  int size() const { return world_->size; }
-  deadline limit() const { return deadline::after(world_->options.deadline, world_->options.clock); }
-
-  /// A channel for up to `slots` collectives at a time. All ranks open their channels in the same order.
-  thread_channel open(std::size_t slots) { return {world_->outcome, world_->meet(opened_++), rank_, size(), slots}; }
-
-  void fail(std::exception_ptr cause) { world_->outcome->fail(rank_, std::move(cause)); }
-  void abandon(std::exception_ptr meanwhile) { world_->outcome->abandon(rank_, std::move(meanwhile)); }
-
-  /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
-  template <element T>
-  void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
-    const extent all = extent_over(values);
-    together(buffer_view{dtype_of<T>(), std::span(&all, 1)}, detail::call_of(op), [&](const ticket& t) {
-      own_.template reduce<T>(t, op, limit());
-      own_.drain(alone_, t, limit());
-    });
-  }
-  template <element T>
-  T all_reduce(T value, reduce_op op = reduce_op::sum) {
-    all_reduce(std::span<T>(&value, 1), op);
-    return value;
-  }
-
-  /// Gives every rank the root's values.
-  template <element T>
-  void broadcast(std::span<T> values, int root = 0) {
-    const extent all = extent_over(values);
-    broadcast(buffer_view{dtype_of<T>(), std::span(&all, 1)}, root);
-  }
-  template <element T>
-  T broadcast(T value, int root = 0) {
-    broadcast(std::span<T>(&value, 1), root);
-    return value;
-  }
-  void broadcast(const buffer_view& values, int root) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), here());
-    together(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
-  }
-
-  /// Returns when every rank has called it.
-  void barrier() { all_reduce(std::span<std::uint8_t>{}); }
-
- private:
-  static program fused_program() {
-    program p;
-    p.fused = true;
-    return p;
-  }
-  place here() const { return {.rank = rank_, .step = -1, .bucket = -1, .parameter = {}}; }
-
-  template <class T>
-  static extent extent_over(std::span<T> values) {
-    return {reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
-  }
-
-  template <class F>
-  void together(const buffer_view& values, int call, F&& drive) {
-    try {
-      drive(own_.post(alone_, {.buffer = values, .scale = 1, .weight = 0, .call = call}));
-    } catch (...) {
-      fail(std::current_exception());
-      own_.leave();  // the values and their extents are lent
-      throw;
-    }
-  }
-
-  std::shared_ptr<detail::world> world_;
-  int rank_;
-  std::size_t opened_ = 0;
-  program alone_ = fused_program();
-  thread_channel own_;
-};
-
-static_assert(transport<thread_communicator>);
-static_assert(fused_channel<thread_channel>);
 
 /// N ranks in this process.
 class thread_group {
@@ -176,22 +56,29 @@ class thread_group {
   };
 
   void run_body(const body& f) const {
-    auto world = std::make_shared<detail::world>(size_, options_);
+    auto world = std::make_shared<detail::world>(size_, options_, std::make_shared<detail::failure>(size_, options_.clock));
     std::mutex mutex;
     std::condition_variable ended;
     std::vector<bool> running(static_cast<std::size_t>(size_), true);
     std::vector<std::thread> threads;
+    auto end = [&](int rank) {
+      world->outcome->leave(rank);
+      const std::lock_guard hold(mutex);
+      running[static_cast<std::size_t>(rank)] = false;
+      ended.notify_one();
+    };
     auto rank_body = [&](int rank) {
       try {
         thread_communicator comm(world, rank);
         f.call(f.function, comm);
       } catch (...) {
-        world->outcome->conclude(rank, std::current_exception());
+        const std::exception_ptr cause = std::current_exception();
+        world->outcome->conclude(rank, cause);
+        end(rank);
+        if (!cause) throw;  // pthread_exit() unwinds with what is no exception, and must go on
+        return;
       }
-      world->outcome->leave(rank);
-      const std::lock_guard hold(mutex);
-      running[static_cast<std::size_t>(rank)] = false;
-      ended.notify_one();
+      end(rank);
     };
     try {
       for (int rank = 0; rank < size_; ++rank) threads.emplace_back(rank_body, rank);

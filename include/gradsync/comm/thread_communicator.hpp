@@ -1,0 +1,211 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// One rank's place in a group of threads, or in a part of it: what the function given to `thread_group::run` gets.
+///
+///     gradsync::thread_group{6}.run([](auto& comm) {
+///       auto row = comm.split(comm.rank() / 3);        // two groups of three: 0 1 2 and 3 4 5
+///       auto column = comm.split(comm.rank() % 3);     // three groups of two: 0 3, 1 4 and 2 5
+///       gradsync::synchronizer sync{net, row};         // in each row the mean of its own
+///     });
+///
+/// A part is a communicator like any other; it can be split again. Parts are counted apart, but live and die together: whoever fails in one
+/// of them ends all waits of the run, with one root cause. Where a rank has another number in the whole group, errors say both:
+/// `rank 1 (rank 4 of the whole group)`. Clock and deadline are those of the whole group.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradsync/comm/thread_channel.hpp"
+#include "gradsync/comm/transport.hpp"
+#include "gradsync/core/deadline.hpp"
+#include "gradsync/core/dtype.hpp"
+#include "gradsync/core/error.hpp"
+#include "gradsync/core/host_stream.hpp"
+
+namespace gradsync {
+
+struct thread_group_options {
+  std::chrono::nanoseconds deadline = std::chrono::minutes(10);  ///< how late a peer may be
+  clock_source clock = std::chrono::steady_clock::now;           ///< what reads the time, for tests
+};
+
+namespace detail {
+
+// Where ranks get what they share: the first one that comes makes it, and when the last one has it, it is theirs alone.
+template <class T>
+class meeting_point {
+ public:
+  template <class Make>
+  std::shared_ptr<T> meet(std::size_t number, int color, int ranks, Make&& make) {
+    const std::lock_guard hold(mutex_);
+    auto here = std::find_if(open_.begin(), open_.end(), [&](const meeting& m) { return m.number == number && m.color == color; });
+    if (here == open_.end()) here = open_.insert(here, {number, color, ranks, make()});
+    if (--here->missing > 0) return here->shared;
+    const std::shared_ptr<T> shared = std::move(here->shared);
+    open_.erase(here);
+    return shared;
+  }
+
+ private:
+  struct meeting {
+    std::size_t number;  // of the things that a rank of this group has met for; the same on all ranks
+    int color, missing;
+    std::shared_ptr<T> shared;
+  };
+  std::mutex mutex_;
+  std::vector<meeting> open_;
+};
+
+// All that the ranks of a group share, or those of a part of it.
+struct world {
+  world(int ranks, const thread_group_options& chosen, std::shared_ptr<failure> shared_outcome)
+      : size(ranks), options(chosen), outcome(std::move(shared_outcome)) {}
+
+  int size;
+  thread_group_options options;
+  std::shared_ptr<failure> outcome;
+  meeting_point<crossing> crossings;
+  meeting_point<world> parts;
+};
+
+}  // namespace detail
+
+/// Used by its rank's thread only; a channel that it opened may be driven by another. It may be moved while nothing refers to it.
+class thread_communicator {
+ public:
+  static constexpr bool peer_addressable = true;  ///< peers read and write this rank's memory
+  using stream_type = host_stream;
+
+  thread_communicator(std::shared_ptr<detail::world> world, int rank) : world_(std::move(world)), rank_(rank), own_(open(1)) {}
+  thread_communicator(thread_communicator&&) = default;
+  thread_communicator& operator=(thread_communicator&&) = default;
+
+  int rank() const { return rank_; }
+  int size() const { return world_->size; }
+  /// A rank of this group, for errors; in a part of a group with its number there.
+  place place_of(int rank) const { return world_->outcome->at(rank); }
+  deadline limit() const { return deadline::after(world_->options.deadline, world_->options.clock); }
+  std::chrono::steady_clock::time_point now() const { return world_->outcome->now(); }
+
+  /// A channel for up to `slots` collectives at a time. All ranks open their channels, and split, in the same order.
+  thread_channel open(std::size_t slots) {
+    auto crossing = world_->crossings.meet(meetings_++, 0, size(), [&] { return std::make_shared<detail::crossing>(size()); });
+    return {world_->outcome, std::move(crossing), rank_, size(), slots};
+  }
+
+  /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
+  thread_communicator split(int color, int key = 0) {
+    const auto at = [](int rank) { return static_cast<std::size_t>(2 * rank); };
+    std::vector<int> chosen(at(size()));  // color and key of each rank, which adds its own to zeros
+    chosen[at(rank_)] = color;
+    chosen[at(rank_) + 1] = key;
+    combine(std::span<int>(chosen), reduce_op::sum, detail::call_of_split);
+
+    std::vector<int> members;
+    for (int rank = 0; rank < size(); ++rank)
+      if (chosen[at(rank)] == color) members.push_back(rank);
+    std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return chosen[at(a) + 1] < chosen[at(b) + 1]; });
+    const int count = static_cast<int>(members.size());
+    auto part = world_->parts.meet(meetings_++, color, count, [&] {
+      return std::make_shared<detail::world>(count, world_->options, std::make_shared<detail::failure>(*world_->outcome, members));
+    });
+    return {std::move(part), static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin())};
+  }
+
+  /// Whether the group has failed, of which a rank learns at its next call.
+  bool failed() const { return world_->outcome->failed(); }
+  /// Throws, if the group has failed, what the next call would throw.
+  void check() const {
+    if (failed()) world_->outcome->report(rank_);
+  }
+  /// Whether all other ranks of the whole group that have not returned sleep, at this moment, because a peer has not come.
+  bool others_wait() const { return world_->outcome->others_wait(rank_); }
+
+  void fail(std::exception_ptr cause) { world_->outcome->fail(rank_, std::move(cause)); }
+  void abandon(std::exception_ptr meanwhile) { world_->outcome->abandon(rank_, std::move(meanwhile)); }
+
+  /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
+  template <element T>
+  void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
+    combine(values, op, detail::call_of(op));
+  }
+  template <element T>
+  T all_reduce(T value, reduce_op op = reduce_op::sum) {
+    all_reduce(std::span<T>(&value, 1), op);
+    return value;
+  }
+
+  /// Gives every rank the root's values.
+  template <element T>
+  void broadcast(std::span<T> values, int root = 0) {
+    const extent all = extent_over(values);
+    broadcast(buffer_view{dtype_of<T>(), std::span(&all, 1)}, root);
+  }
+  template <element T>
+  T broadcast(T value, int root = 0) {
+    broadcast(std::span<T>(&value, 1), root);
+    return value;
+  }
+  void broadcast(const buffer_view& values, int root) {
+    if (root < 0 || root >= size())
+      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank_));
+    together(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
+  }
+
+  /// Returns when every rank has called it.
+  void barrier() { combine(std::span<std::uint8_t>{}, reduce_op::sum, detail::call_of_barrier); }
+
+ private:
+  static program fused_program() {
+    program p;
+    p.fused = true;
+    return p;
+  }
+
+  template <class T>
+  static extent extent_over(std::span<T> values) {
+    return {reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
+  }
+
+  template <class T>
+  void combine(std::span<T> values, reduce_op op, int call) {
+    const extent all = extent_over(values);
+    together(buffer_view{dtype_of<T>(), std::span(&all, 1)}, call, [&](const ticket& t) {
+      own_.template reduce<T>(t, op, limit());
+      own_.drain(alone_, t, limit());
+    });
+  }
+
+  template <class F>
+  void together(const buffer_view& values, int call, F&& drive) {
+    try {
+      drive(own_.post(alone_, {.buffer = values, .scale = 1, .weight = 0, .call = call}));
+    } catch (...) {
+      fail(std::current_exception());
+      own_.leave();  // the values and their extents are lent
+      throw;
+    }
+  }
+
+  std::shared_ptr<detail::world> world_;
+  int rank_;
+  std::size_t meetings_ = 0;
+  program alone_ = fused_program();
+  thread_channel own_;
+};
+
+static_assert(transport<thread_communicator>);
+static_assert(fused_channel<thread_channel>);
+
+}  // namespace gradsync
