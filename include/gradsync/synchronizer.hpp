@@ -68,7 +68,7 @@ class synchronizer {
   /// this rank's gradients.
   ~synchronizer() {
     if (window_open_ && std::uncaught_exceptions() > exceptions_)
-      comm().abandon(std::make_exception_ptr(transport_error("an exception ended its update", here())));
+      comm().abandon(std::make_exception_ptr(transport_error("an exception that has not left its function ended its update", here())));
   }
   synchronizer(const synchronizer&) = delete;
   synchronizer& operator=(const synchronizer&) = delete;
@@ -168,7 +168,7 @@ class synchronizer {
   // An error of the construction names this rank.
   template <class F>
   static decltype(auto) on_rank(const collective<Communicator>& sum, F&& f) {
-    return locating([&] { return place{.rank = sum.communicator().rank()}; }, f);
+    return locating([&] { return place_of(sum.communicator(), sum.communicator().rank()); }, f);
   }
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
@@ -183,7 +183,7 @@ class synchronizer {
   }
 
   Communicator& comm() const { return sum_.communicator(); }
-  place here() const { return {.rank = comm().rank(), .step = updates_, .bucket = -1, .parameter = {}}; }
+  place here() const { return place_of(comm(), comm().rank(), updates_); }
   // Adds rank and step to an error of a part that does not know them.
   template <class F>
   decltype(auto) at_here(F&& f) const {

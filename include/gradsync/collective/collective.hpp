@@ -42,10 +42,10 @@ class collective {
   template <strategy Strategy>
   static level prove(const Communicator& communicator, const Strategy& strategy) {
     const int size = communicator.size();
-    const place here{.rank = communicator.rank(), .step = -1, .bucket = -1, .parameter = {}};
     const proof p = verify(strategy, size);
     if (!p.holds())
-      throw usage_error(std::string("strategy ") + strategy.name() + " on " + std::to_string(size) + " ranks: " + describe(p.first), here);
+      throw usage_error(std::string("strategy ") + strategy.name() + " on " + std::to_string(size) + " ranks: " + describe(p.first),
+                        place_of(communicator, communicator.rank()));
     return p.reproducibility;
   }
 

@@ -115,7 +115,9 @@ void check_agreement(Communicator& comm, std::span<const agreement> items) {
   const std::string text = detail::broadcast_text(comm, comm.rank() == first ? detail::difference(items, rank0) : std::string{}, first);
   comm.barrier();  // nobody throws, and so fails the group, before all have the text
   const std::size_t tab = text.find('\t');
-  throw mismatch_error(text.substr(tab + 1), {.rank = first, .step = -1, .bucket = -1, .parameter = text.substr(0, tab)});
+  place there = place_of(comm, first);
+  there.parameter = text.substr(0, tab);
+  throw mismatch_error(text.substr(tab + 1), there);
 }
 
 }  // namespace gradsync

@@ -150,7 +150,7 @@ class reducer {
   static time_point now() { return std::chrono::steady_clock::now(); }
 
   place here(std::size_t b) const {
-    place p{.rank = sum_.communicator().rank(), .step = step_, .bucket = -1, .parameter = {}};
+    place p = place_of(sum_.communicator(), sum_.communicator().rank(), step_);
     if (b < plan_->buckets.size()) {
       p.bucket = static_cast<int>(b);
       p.parameter = parameters_[plan_->buckets[b].slots.front().parameter].name();
