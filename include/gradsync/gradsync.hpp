@@ -10,10 +10,13 @@
 
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/collective/cost.hpp"
+#include "gradsync/collective/double_tree.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/hierarchical.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/print.hpp"
 #include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/torus.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/data/distributed_sampler.hpp"
