@@ -8,6 +8,7 @@
 #error "gradsync needs C++20: compile with -std=c++20 (Bazel: build --cxxopt=-std=c++20)"
 #endif
 
+#include "gradsync/collective/calibrate.hpp"
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/double_tree.hpp"
