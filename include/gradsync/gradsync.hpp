@@ -18,6 +18,7 @@
 #include "gradsync/collective/print.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/torus.hpp"
+#include "gradsync/collective/simulate.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/data/distributed_sampler.hpp"
