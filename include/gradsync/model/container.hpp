@@ -38,6 +38,18 @@ concept has_access_grad = requires(T& x) {
 };
 
 template <class T>
+concept has_access_describe = requires(T& x) {
+  { parameter_access<T>::describe(x) } -> std::same_as<parameter>;
+};
+
+// Where the elements of a T lie.
+template <class T>
+constexpr memory_space space_of() {
+  if constexpr (requires { memory_space{parameter_access<T>::space}; }) return parameter_access<T>::space;
+  else return memory_space::host;
+}
+
+template <class T>
 constexpr decltype(auto) elements_of(T& x) {
   if constexpr (has_access_value<T>) return parameter_access<T>::value(x);
   else return (x);

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// 64 bits that stand for all the values of a model: replicas hold the same bits if, but for one chance in 2^64, their fingerprints are
-/// equal.
+/// 64 bits that stand for all the values of a model, trained parameters and states: replicas hold the same bits if, but for one chance in
+/// 2^64, their fingerprints are equal.
 ///
-/// Depends on the bits of the values, their types, lengths and order; not on names, addresses, padding or gradients. -0.0 and +0.0 differ,
+/// Depends on the bits of the values, their types, lengths and order (parameters first, then states); not on names, addresses, padding or gradients. -0.0 and +0.0 differ,
 /// and so do two NaNs of different payload. Not a cryptographic hash. It reads eight bytes at a time, several GB/s. The same on all
 /// machines of one byte order.
 ///
@@ -18,7 +18,9 @@
 #include <string>    // hexadecimal
 #include <vector>    // the parameters
 
+#include "gradsync/core/error.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
+#include "gradsync/model/for_each_state.hpp"
 
 namespace gradsync {
 namespace detail {
@@ -61,23 +63,37 @@ class fingerprint_state {
   std::uint64_t lanes_[4] = {0x243F6A8885A308D3u, 0x13198A2E03707344u, 0xA4093822299F31D0u, 0x082EFA98EC4E6C89u};  // digits of pi
 };
 
+inline const std::string& name_of(const parameter& p) { return p.name(); }
+inline const std::string& name_of(const state_entry& s) { return s.name; }
+
+// Of the values of parameters, or of states.
+template <class Entry>
+void add_values(fingerprint_state& state, const std::vector<Entry>& entries) {
+  for (const Entry& e : entries) {
+    if (e.space != memory_space::host)
+      throw usage_error("a fingerprint is taken on the host, and these elements lie on a device; copy them first",
+                        {.parameter = detail::name_of(e)});
+    state.add(static_cast<std::uint64_t>(e.type));
+    const memory value = e.value();
+    state.add(value.data, value.count * size_of(e.type));
+  }
+}
+
 }  // namespace detail
 
-/// The fingerprint of the values in a list of parameters.
-inline std::uint64_t fingerprint(const std::vector<parameter>& parameters) {
+/// The fingerprint of the values in a list of parameters, and one of states. `usage_error`: elements that do not lie on the host.
+inline std::uint64_t fingerprint(const std::vector<parameter>& parameters, const std::vector<state_entry>& states = {}) {
   detail::fingerprint_state state;
-  for (const parameter& p : parameters) {
-    state.add(static_cast<std::uint64_t>(p.type));
-    const memory value = p.value();
-    state.add(value.data, value.count * size_of(p.type));
-  }
+  detail::add_values(state, parameters);
+  detail::add_values(state, states);
   return state.result();
 }
 
-/// The fingerprint of a model, or of a model whose gradients are a second object. Throws as `parameters_of`.
+/// The fingerprint of a model, or of a model whose gradients are a second object. Throws as `parameters_of` and `states_of`.
 template <class Model, std::same_as<Model>... Grads>
 std::uint64_t fingerprint(const Model& model, const Grads&... grads) {
-  return fingerprint(parameters_of(const_cast<Model&>(model), const_cast<Grads&>(grads)...));  // nothing is written
+  Model& values = const_cast<Model&>(model);  // nothing is written
+  return fingerprint(parameters_of(values, const_cast<Grads&>(grads)...), states_of(values));
 }
 
 /// 16 lower-case digits.

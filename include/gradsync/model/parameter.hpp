@@ -15,6 +15,11 @@
 
 namespace gradsync {
 
+/// Whose addresses an element has: those of the host, or of a CUDA device, which the host must not follow.
+enum class memory_space : unsigned char { host, cuda };
+
+constexpr const char* name_of(memory_space space) { return space == memory_space::host ? "host" : "CUDA device"; }
+
 /// Contiguous elements inside a user's object, owned by it.
 struct memory {
   std::byte* data = nullptr;
@@ -27,6 +32,15 @@ struct accessor {
   /// An owning, resizable type: takes the shape of the value object `like`; what its elements then hold is unspecified.
   void (*resize)(void* object, const void* like) = nullptr;
   void (*point)(void* object, std::byte* data, std::size_t count) = nullptr;  ///< a view that can be made to look elsewhere
+  /// Elements of an object that does not know how many it has (a raw pointer): `read` tells only where they begin. 0: the object knows.
+  std::size_t count = 0;
+
+  /// The elements of `object`; none behind a null pointer.
+  memory operator()(void* object) const {
+    memory elements = read(object);
+    if (count > 0) elements.count = elements.data != nullptr ? count : 0;
+    return elements;
+  }
 };
 
 /// One name under which a parameter stands in the model. Any of the addresses, handed to a mark, means this alias.
@@ -41,19 +55,20 @@ struct alias {
 struct parameter {
   dtype type = dtype::float32;
   std::size_t count = 0;  ///< elements of the value
-  accessor value_access, grad_access;
-  std::vector<alias> aliases;  ///< in model order; never empty
+  accessor value_access{}, grad_access{};
+  std::vector<alias> aliases{};             ///< in model order; never empty
+  memory_space space = memory_space::host;  ///< of the elements of value and gradient
 
   const std::string& name() const { return aliases.front().name; }
-  memory value() const { return value_access.read(aliases.front().value); }
-  memory grad() const { return grad_access.read(aliases.front().grad); }
+  memory value() const { return value_access(aliases.front().value); }
+  memory grad() const { return grad_access(aliases.front().grad); }
   std::size_t bytes() const { return count * size_of(type); }
 
   /// Gives an empty gradient the shape of its value. False, and nothing done, where the type of the gradient cannot be resized.
   bool resize_grad() const {
     if (grad_access.resize == nullptr) return false;
     for (const alias& a : aliases)
-      if (grad_access.read(a.grad).count != count) grad_access.resize(a.grad, a.value);
+      if (grad_access(a.grad).count != count) grad_access.resize(a.grad, a.value);
     return true;
   }
 };

@@ -15,6 +15,12 @@
 ///
 ///     friend void visit_parameters(net& self, auto& visit) { visit("first", self.first_); visit("second", *self.second_); }
 ///
+/// or a public member function, which a derived class has to write anew:
+///
+///     template <class Visit> void visit_parameters(Visit& visit) { visit("first", first_); visit.state("mean", mean_); }
+///
+/// or, where objects of derived classes stand behind pointers to their base, a virtual one: parameter_visitor.hpp.
+///
 /// A type of somebody else gets a specialisation of `parameter_access`, with one of
 ///
 ///     template <> struct gradsync::parameter_access<their::tensor> {
@@ -28,11 +34,15 @@
 ///       static void visit(their::module& m, auto& visit) { visit("weight", m.weight()); }   // lvalues, in the same order at each call
 ///     };
 ///
-/// `skip<T>` wraps a member that gradsync shall not look at: `gradsync::skip<std::vector<float>> cache;`.
+/// A specialisation with `value` may add `static constexpr auto space = gradsync::memory_space::cuda;` where the elements lie on a device.
+/// An adapter whose type knows its element type at run time only has instead of all these
+///
+///       static gradsync::parameter describe(their::tensor& t);   // one alias, whose name is filled in; `parameter` is &t
+///
+/// In all hooks `visit.state("mean", m.mean())` says what belongs to the model and is not trained (state.hpp). `skip<T>` wraps a member that
+/// gradsync shall not look at: `gradsync::skip<std::vector<float>> cache;`.
 #pragma once
 
-#include <concepts>     // exactly this class, not one derived from it
-#include <string_view>  // names
 #include <type_traits>  // is_same
 
 namespace gradsync {
@@ -92,33 +102,6 @@ consteval bool is_list_of(member_list<Owner, Member...>) {
   if constexpr (std::is_void_v<Owner>) return (std::is_same_v<typename class_of_member<decltype(Member)>::type, T> || ...);
   else return std::is_same_v<Owner, T>;
 }
-
-// Converts to T& and to no base class of T.
-template <class T>
-struct exactly {
-  template <std::same_as<T> U>
-  operator U&() const;
-};
-
-// Has the friends of T, and converts to nothing: a function that takes it takes everything, and is not meant for T.
-template <class T>
-struct anything {};
-
-struct any_visit {
-  template <class Member>
-  void operator()(std::string_view name, Member& member);
-};
-
-template <class T>
-concept has_friend = requires(exactly<T>& x, any_visit& visit) {
-  visit_parameters(x, visit);
-}
-&&!requires(anything<T> & x, any_visit& visit) { visit_parameters(x, visit); };
-
-template <class T>
-concept has_access_visit = requires(T& x, any_visit& visit) {
-  parameter_access<T>::visit(x, visit);
-};
 
 }  // namespace detail
 }  // namespace gradsync

@@ -1,193 +1,47 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Finds the parameters inside a user's model by the types of its members, and refuses what it cannot be sure of.
+/// Goes through a user's model, or two of one type side by side, and hands what it finds to a leaf: `leaf(at, x)` or `leaf(at, x, twin)`.
 ///
-/// A type is asked in this order: `parameter_access`, a member list, a friend `visit_parameters`, then its shape. Integers, single floats,
-/// enums, strings, empty types and containers of those are passed over. What might hold parameters but fits nothing does not compile; the
-/// sentence says what to write. No allocation, no state: the path is built on the call stack, and only read where somebody asks for its
-/// text.
+/// A leaf with `collects_states` is handed what stands inside states by `leaf.state(at, x)`. Nothing behind a null pointer or in an empty
+/// optional; of a variant, the alternative held now. No allocation, no state: the path is built on the call stack, and only read where
+/// somebody asks for its text. What might hold parameters but fits nothing does not compile; the sentence says what to write.
+///
+/// `usage_error`: a twin that is built otherwise, an object of a derived class where its base alone has said what its parameters are.
 #pragma once
 
-#include <concepts>     // what can be indexed
 #include <cstddef>      // indices
-#include <string>       // paths as text
+#include <string>       // messages
 #include <string_view>  // names
 #include <type_traits>  // what a type is
-#include <utility>      // declval
+#include <typeinfo>     // what an object is
+#include <utility>      // indices
 
 #include "gradsync/core/error.hpp"
-#include "gradsync/model/container.hpp"
 #include "gradsync/model/parameter_access.hpp"
+#include "gradsync/model/parameter_visitor.hpp"
+#include "gradsync/model/path.hpp"
 #include "gradsync/model/reflect.hpp"
+#include "gradsync/model/refuse.hpp"
+#include "gradsync/model/shape.hpp"
+#include "gradsync/model/visit.hpp"
 
 namespace gradsync::detail {
 
-/// Where in the model we are, as a chain over the call stack.
-struct path {
-  const path* up = nullptr;
-  std::string_view name;
-  std::size_t index = 0;
-
-  std::string text() const {
-    if (up == nullptr) return {};
-    std::string all = up->text();
-    if (name.empty()) return all + "[" + std::to_string(index) + "]";
-    return (all.empty() ? all : all + ".").append(name);
-  }
-};
-
-enum class shape {
-  nothing,
-  pair,
-  elements,
-  accessed,
-  access_list,
-  list,
-  befriended,
-  range,
-  array,
-  aggregate,
-  // refused:
-  is_const,
-  long_floats,
-  unequal_elements,
-  scattered_floats,
-  float_array,
-  pointer,
-  foreign_list,
-  base_class,
-  too_many_fields,
-  unknown,
-};
-
-template <class T>
-concept sized_values = requires(T& x) {
-  typename T::value_type;
-  x.size();
-}
-&&!std::is_same_v<typename T::value_type, T>;
-
-template <class T>
-concept indexed = sized_values<T> && requires(T& x, std::size_t i) {
-  { x[i] } -> std::same_as<typename T::value_type&>;
-};
-
-// Surely without parameters. A single float is a setting (a learning rate); floats in a container are not passed over.
-template <class T>
-consteval bool is_nothing() {
-  if constexpr (std::is_array_v<T>)
-    return !std::is_floating_point_v<std::remove_all_extents_t<T>> && is_nothing<std::remove_all_extents_t<T>>();
-  else if constexpr (std::is_pointer_v<T>) return std::is_function_v<std::remove_pointer_t<T>> || std::is_same_v<T, const char*>;
-  else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_null_pointer_v<T> || std::is_member_pointer_v<T>) return true;
-  else if constexpr (is_skip<T>) return true;
-  else if constexpr (float_container<T>) return false;
-  else if constexpr (std::is_empty_v<T>) return true;
-  else if constexpr (requires {
-                       typename T::first_type;
-                       typename T::second_type;
-                     })  // a pair, as in a map
-    return is_nothing<std::remove_cv_t<typename T::first_type>>() && is_nothing<std::remove_cv_t<typename T::second_type>>();
-  else if constexpr (sized_values<T>)
-    return !std::is_floating_point_v<typename T::value_type> && is_nothing<std::remove_cv_t<typename T::value_type>>();
-  else return false;
+[[noreturn]] inline void throw_unlike(const path& at, const std::string& what) {
+  throw usage_error(what + "; build both alike", {.parameter = at.text()});
 }
 
+// Where only the base class has said what its parameters are, those of a derived class would be lost.
 template <class T>
-concept has_value_and_grad = requires(T& x) {
-  requires float_container<std::remove_reference_t<decltype((x.value))>>;
-  requires float_container<std::remove_reference_t<decltype((x.grad))>>;
-};
-
-template <class Element>
-consteval shape shape_of_elements(shape if_usable) {
-  if constexpr (std::is_const_v<Element>) return shape::is_const;
-  else if constexpr (!gradient_element<Element>) return shape::long_floats;
-  else return if_usable;
+void check_exact(const path& at, const T& x) {
+  if constexpr (std::is_polymorphic_v<T> && !std::is_final_v<T>)
+    if (typeid(x) != typeid(T))
+      throw usage_error(
+          "is of a derived class, whose own parameters would be passed over; write virtual void "
+          "visit_parameters(gradsync::parameter_visitor& visit) in the base, and override it",
+          {.parameter = at.text()});
 }
-
-template <class Value, class Grad>
-consteval shape shape_of_pair() {
-  if constexpr (std::is_const_v<Grad>) return shape::is_const;
-  else if constexpr (std::is_same_v<std::remove_const_t<Value>, Grad>) return shape_of_elements<Value>(shape::pair);
-  else return shape::unequal_elements;
-}
-
-template <class T>
-consteval shape shape_of_aggregate() {
-  if constexpr (has_base<T>) return shape::base_class;
-  else if constexpr (field_count<T> > most_fields) return shape::too_many_fields;
-  else return shape::aggregate;
-}
-
-template <class T>
-consteval shape shape_by_structure() {
-  if constexpr (has_value_and_grad<T>) {
-    using value = std::remove_reference_t<decltype((std::declval<T&>().value))>;
-    using grad = std::remove_reference_t<decltype((std::declval<T&>().grad))>;
-    return shape_of_pair<element_type<value>, element_type<grad>>();
-  } else if constexpr (float_container<T>) return shape_of_elements<element_type<T>>(shape::elements);
-  else if constexpr (std::is_pointer_v<T>) return shape::pointer;
-  else if constexpr (std::is_array_v<T>) return std::is_floating_point_v<std::remove_all_extents_t<T>> ? shape::float_array : shape::array;
-  else if constexpr (indexed<T>) return std::is_floating_point_v<typename T::value_type> ? shape::scattered_floats : shape::range;
-  else if constexpr (std::is_aggregate_v<T> && !std::is_union_v<T>) return shape_of_aggregate<T>();
-  else return shape::unknown;
-}
-
-template <class T>
-consteval shape find_shape() {
-  if constexpr (is_skip<std::remove_cv_t<T>>) return shape::nothing;
-  else if constexpr (has_access_value<T> && has_access_grad<T>) {
-    using grad = std::remove_pointer_t<decltype(parameter_access<T>::grad(std::declval<T&>()).data())>;
-    return shape_of_pair<element_type<T>, grad>();
-  } else if constexpr (has_access_value<T>) return shape_of_elements<element_type<T>>(shape::elements);
-  else if constexpr (lists_members<parameter_access<T>>) return shape::access_list;
-  else if constexpr (has_access_visit<T>) return shape::accessed;
-  else if constexpr (is_nothing<std::remove_cv_t<T>>()) return shape::nothing;
-  else if constexpr (std::is_const_v<T>) return shape::is_const;
-  else if constexpr (lists_members<T>) return is_list_of<T>(T::parameters) ? shape::list : shape::foreign_list;
-  else if constexpr (has_friend<T>) return shape::befriended;
-  else return shape_by_structure<T>();
-}
-
-template <class T>
-inline constexpr shape shape_of = find_shape<T>();
-
-/// Does not compile, for the one reason that `Is` gives.
-template <class T, shape Is>
-constexpr void refuse() {
-  static_assert(Is != shape::is_const,
-                "gradsync: what is const cannot be trained: drop the const from this parameter or gradient, or wrap the member in "
-                "gradsync::skip<>");
-  static_assert(Is != shape::long_floats,
-                "gradsync: parameters are float or double: convert this long double container, or wrap it in gradsync::skip<>");
-  static_assert(Is != shape::unequal_elements,
-                "gradsync: a value and its gradient have the same element type: give both float, or both double");
-  static_assert(Is != shape::scattered_floats,
-                "gradsync: these floats are not contiguous: hold them in a std::vector<float>, or wrap the member in gradsync::skip<>");
-  static_assert(Is != shape::float_array,
-                "gradsync: a bare array of floats is a parameter or a table, which cannot be told: write std::array<float, N> for a "
-                "parameter, gradsync::skip<float[N]> for anything else");
-  static_assert(Is != shape::pointer,
-                "gradsync: a raw pointer says neither how long its memory is nor whose: hold a std::span<float> or a container, "
-                "name the parameters in a visit_parameters friend, or wrap the pointer in gradsync::skip<>");
-  static_assert(Is != shape::foreign_list,
-                "gradsync: this class only inherits the member list of its base: give it its own, "
-                "static constexpr auto parameters = gradsync::members_of<derived, &derived::weight, ...>");
-  static_assert(Is != shape::base_class,
-                "gradsync: an aggregate with a base class cannot be opened: write "
-                "static constexpr auto parameters = gradsync::members<&net::weight, ...> in it");
-  static_assert(Is != shape::too_many_fields,
-                "gradsync: only aggregates of up to 32 fields, none of them a reference, are opened: write "
-                "static constexpr auto parameters = gradsync::members<&net::weight, ...> in it, or a visit_parameters friend");
-  static_assert(Is != shape::unknown,
-                "gradsync: it cannot be told where this type has its parameters: write "
-                "static constexpr auto parameters = gradsync::members<&net::weight, ...> in it, "
-                "specialise gradsync::parameter_access for it, or wrap it in gradsync::skip<>");
-}
-
-template <class Leaf, class T, class... Twin>
-void walk(Leaf& leaf, const path& at, T& x, Twin&... twin);
 
 template <auto Member, class Leaf, class... T>
 void walk_member(Leaf& leaf, const path& at, T&... x) {
@@ -198,61 +52,132 @@ void walk_members(Leaf& leaf, const path& at, member_list<Owner, Member...>, T&.
   (walk_member<Member>(leaf, at, x...), ...);
 }
 
-// How often a user's function calls back for `x`.
-template <class Call, class T>
-std::size_t count_visits(Call call, T& x) {
-  std::size_t count = 0;
-  auto visit = [&count]<class Member>(std::string_view, Member&) { ++count; };
-  call(x, visit);
-  return count;
+template <class Leaf, class T, class... Twin>
+void walk_smart_pointer(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  if (((bool(twin) != bool(x)) || ...)) throw_unlike(at, "one of its twins, value and gradient, is a null pointer");
+  int depth = 0;
+  for (const path* up = &at; up != nullptr; up = up->up)
+    if (++depth > 1000) throw usage_error("lies more than 1000 levels deep; break the circle of pointers", {.parameter = at.text()});
+  if (bool(x)) walk(leaf, at, *x, *twin...);
 }
 
-// A user's function visits one object; its twin is visited again for each member, up to the one with the same position.
-template <class Leaf, class Call, class T, class... Twin>
-void walk_visited(Leaf& leaf, const path& at, Call call, T& x, Twin&... twin) {
-  if (((count_visits(call, twin) != count_visits(call, x)) || ...))
-    throw usage_error("its twin among the gradients has another number of members; build both alike", {.parameter = at.text()});
-  std::size_t position = 0;
-  auto visit = [&]<class Member>(std::string_view name, Member& member) {
-    const path here{&at, name};
-    if constexpr (sizeof...(Twin) == 0) walk(leaf, here, member);
-    else {
-      std::size_t twin_position = 0;
-      auto visit_twin = [&]<class Other>(std::string_view, Other& other) {
-        if constexpr (std::is_same_v<Other, Member>)
-          if (twin_position == position) walk(leaf, here, member, other);
-        ++twin_position;
-      };
-      (call(twin, visit_twin), ...);
-      ++position;
-    }
+template <class Leaf, class T, class... Twin>
+void walk_optional(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  if (((twin.has_value() != x.has_value()) || ...)) throw_unlike(at, "one of its twins, value and gradient, is empty");
+  if (x.has_value()) walk(leaf, at, *x, *twin...);
+}
+
+template <std::size_t I, class Leaf, class T, class... Twin>
+void walk_alternative(Leaf& leaf, const path& at, std::size_t held, T& x, Twin&... twin) {
+  if (I == held) walk(leaf, at, *get_if<I>(&x), *get_if<I>(&twin)...);
+}
+
+template <class Leaf, class T, class... Twin>
+void walk_variant(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  const auto held = static_cast<std::size_t>(x.index());
+  if (((static_cast<std::size_t>(twin.index()) != held) || ...)) throw_unlike(at, "its twin among the gradients holds another alternative");
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (walk_alternative<I>(leaf, at, held, x, twin...), ...); }
+  (std::make_index_sequence<alternatives_of<T>::type::size>{});
+}
+
+template <std::size_t I, class Leaf, class T, class... Twin>
+void walk_element(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  using std::get;
+  std::string_view name;
+  if constexpr (requires { x.first; }) name = I == 0 ? "first" : "second";
+  walk(leaf, path{&at, name, I}, get<I>(x), get<I>(twin)...);
+}
+
+template <class Leaf, class T, class... Twin>
+void walk_tuple(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) { (walk_element<I>(leaf, at, x, twin...), ...); }
+  (std::make_index_sequence<std::tuple_size<T>::value>{});
+}
+
+// Elements of a map are named by their keys where these are texts or whole numbers, else by their position.
+template <class Key>
+path path_of_key(const path& at, const Key& key, std::int64_t position) {
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>) return {&at, std::string_view(key), position};
+  else if constexpr (is_number<Key> && !std::is_floating_point_v<Key>) return {&at, {}, static_cast<std::int64_t>(key)};
+  else return {&at, {}, position};
+}
+
+template <class Leaf, class T, class... Twin>
+void walk_range(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  if (((twin.size() != x.size()) || ...))
+    throw_unlike(at, "has " + std::to_string(x.size()) + " elements, its twin among the gradients another number");
+  std::int64_t position = 0;
+  auto step = [&](auto& element, auto&... twins) {
+    if constexpr (map_like<T>) {
+      if (((twins.first < element.first || element.first < twins.first) || ...))
+        throw_unlike(at, "its twin among the gradients has other keys");
+      walk(leaf, path_of_key(at, element.first, position++), element.second, twins.second...);
+    } else walk(leaf, path{&at, {}, position++}, element, twins...);
   };
-  call(x, visit);
+  auto walk_from = [&](auto... others) {
+    for (auto i = x.begin(); i != x.end(); ++i) step(*i, *others++...);
+  };
+  walk_from(twin.begin()...);
+}
+
+template <class Leaf, class T>
+void walk_state(Leaf& leaf, const path& at, T& x) {
+  static_assert(state_shape_of<T> != shape::nothing,
+                "gradsync: this state holds no number that the other ranks could be given: leave out the gradsync::state<>");
+  if constexpr (is_as_state<Leaf>) walk(leaf, at, x);
+  else if constexpr (collects_states<Leaf>) {
+    as_state<Leaf> inner{leaf};
+    walk(inner, at, x);
+  }
+}
+
+// What a class shows of itself, by a list or a function.
+template <shape Is, class Leaf, class T, class... Twin>
+void walk_shown(Leaf& leaf, const path& at, T& x, Twin&... twin) {
+  if constexpr (Is == shape::access_list) walk_members(leaf, at, parameter_access<T>::parameters, x, twin...);
+  else if constexpr (Is == shape::accessed)
+    walk_visited(
+        leaf, at, [](T& one, auto& visit) { parameter_access<T>::visit(one, visit); }, x, twin...);
+  else if constexpr (Is == shape::virtual_hook) walk_erased(leaf, at, x, twin...);
+  else {
+    check_exact(at, x);
+    (check_exact(at, twin), ...);
+    if constexpr (Is == shape::list) walk_members(leaf, at, T::parameters, x, twin...);
+    else if constexpr (Is == shape::hook && !has_template_hook<T>) walk_erased(leaf, at, x, twin...);
+    else if constexpr (Is == shape::hook)
+      walk_visited(
+          leaf, at, [](T& one, auto& visit) { one.visit_parameters(visit); }, x, twin...);
+    else
+      walk_visited(
+          leaf, at, [](T& one, auto& visit) { visit_parameters(one, visit); }, x, twin...);
+  }
+}
+
+template <class Leaf, class T>
+consteval shape shape_for() {
+  if constexpr (is_as_state<Leaf>) return state_shape_of<T>;
+  else return shape_of<T>;
 }
 
 template <class Leaf, class T, class... Twin>
 void walk(Leaf& leaf, const path& at, T& x, Twin&... twin) {
-  constexpr shape is = shape_of<T>;
+  constexpr shape is = shape_for<Leaf, T>();
   if constexpr (is == shape::nothing) return;
-  else if constexpr (is == shape::pair || is == shape::elements) leaf(at, x, twin...);
-  else if constexpr (is == shape::access_list) walk_members(leaf, at, parameter_access<T>::parameters, x, twin...);
-  else if constexpr (is == shape::list) walk_members(leaf, at, T::parameters, x, twin...);
-  else if constexpr (is == shape::accessed)
-    walk_visited(
-        leaf, at, [](T& one, auto& visit) { parameter_access<T>::visit(one, visit); }, x, twin...);
-  else if constexpr (is == shape::befriended)
-    walk_visited(
-        leaf, at, [](T& one, auto& visit) { visit_parameters(one, visit); }, x, twin...);
+  else if constexpr (is == shape::state) walk_state(leaf, at, x.value);
+  else if constexpr (is == shape::pair || is == shape::elements || is == shape::described || is == shape::numbers) leaf(at, x, twin...);
+  else if constexpr (is >= shape::accessed && is <= shape::befriended) walk_shown<is>(leaf, at, x, twin...);
+  else if constexpr (is == shape::smart_pointer) walk_smart_pointer(leaf, at, x, twin...);
+  else if constexpr (is == shape::optional) walk_optional(leaf, at, x, twin...);
+  else if constexpr (is == shape::variant) walk_variant(leaf, at, x, twin...);
+  else if constexpr (is == shape::tuple) walk_tuple(leaf, at, x, twin...);
+  else if constexpr (is == shape::map || is == shape::range) walk_range(leaf, at, x, twin...);
   else if constexpr (is == shape::array)
-    for (std::size_t i = 0; i < std::extent_v<T>; ++i) walk(leaf, path{&at, {}, i}, x[i], twin[i]...);
-  else if constexpr (is == shape::range) {
-    const auto count = static_cast<std::size_t>(x.size());
-    if (((static_cast<std::size_t>(twin.size()) != count) || ...))
-      throw usage_error("has " + std::to_string(count) + " elements, its twin among the gradients another number; build both alike",
-                        {.parameter = at.text()});
-    for (std::size_t i = 0; i < count; ++i) walk(leaf, path{&at, {}, i}, x[i], twin[i]...);
-  } else if constexpr (is == shape::aggregate)
+    for (std::size_t i = 0; i < std::extent_v<T>; ++i) walk(leaf, path{&at, {}, static_cast<std::int64_t>(i)}, x[i], twin[i]...);
+  else if constexpr (is == shape::aggregate)
     for_each_field(x, twin..., [&](std::string_view name, auto& field, auto&... twins) { walk(leaf, path{&at, name}, field, twins...); });
+  else if constexpr (std::is_same_v<Leaf, as_state<erased_leaf>>)  // every member that a virtual hook shows might be in a frozen layer
+    throw usage_error("cannot be part of a frozen layer, since its numbers are not contiguous; wrap it in gradsync::skip<>",
+                      {.parameter = at.text()});
   else refuse<T, is>();
 }
 
