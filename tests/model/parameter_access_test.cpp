@@ -28,13 +28,6 @@ struct inherits_all : base {
   static constexpr auto parameters = gradsync::members_of<inherits_all, &inherits_all::a>;
 };
 
-struct with_friend {
-  floats a;
-  friend void visit_parameters(with_friend& self, auto& visit) { visit("a", self.a); }
-};
-struct derived_from_friend : with_friend {};
-
-using gradsync::detail::has_friend;
 using gradsync::detail::is_list_of;
 using gradsync::detail::lists_members;
 
@@ -47,12 +40,6 @@ TEST_CASE("a member list is for exactly the class that wrote it") {
   CHECK(is_list_of<own_list>(own_list::parameters));
   CHECK(is_list_of<inherits_all>(inherits_all::parameters));
   CHECK_FALSE(is_list_of<base>(inherits_all::parameters));
-}
-
-TEST_CASE("a friend is for exactly the class that it takes") {
-  CHECK(has_friend<with_friend>);
-  CHECK_FALSE(has_friend<derived_from_friend>);
-  CHECK_FALSE(has_friend<floats>);
 }
 
 TEST_CASE("what is skipped can still be used as what it is") {

@@ -1,0 +1,23 @@
+// expect: gradsync: this class only inherits visit_parameters from its base
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <vector>
+
+#include "gradsync/model/for_each_parameter.hpp"
+
+struct param {
+  std::vector<float> value, grad;
+};
+struct layer {
+  param weight;
+  void visit_parameters(gradsync::parameter_visitor& visit) { visit("weight", weight); }
+};
+struct net : layer {
+  param bias;
+};
+
+int main() {
+  net model{};
+  return static_cast<int>(gradsync::parameters_of(model).size());
+}
