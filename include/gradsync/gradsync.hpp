@@ -26,6 +26,7 @@
 #include "gradsync/model/fingerprint.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/for_each_state.hpp"
+#include "gradsync/model/tensor_table.hpp"
 #include "gradsync/optim/adamw.hpp"
 #include "gradsync/optim/sgd.hpp"
 #include "gradsync/synchronizer.hpp"

@@ -99,14 +99,19 @@ requires(sizeof...(Grads) <= 1) std::vector<parameter> parameters_of(Model& mode
   return detail::merge_tied(std::move(all));
 }
 
-/// Calls `f(address)` for each parameter inside `x`: `x` may be a parameter, its value or gradient alone, a layer, or the model.
+/// Calls `f(address)` for each parameter inside `x`: `x` may be a parameter, its value or gradient alone, a layer, or the model; or a raw
+/// pointer to floats, a member that stands for a tensor (tensor_table.hpp), whose own address it then is.
 /// Each address is one of those in the parameter's `alias`. No allocation; for a single parameter it is a single call.
 template <class T, class F>
 void for_each_mark(const T& x, F&& f) {
-  static_assert(detail::shape_of<T> != detail::shape::nothing && detail::shape_of<T> != detail::shape::state,
+  constexpr auto is = detail::shape_of<T>;
+  static_assert(is != detail::shape::nothing && is != detail::shape::state,
                 "gradsync: this holds no parameter, so there is nothing to mark");
-  detail::mark<F> leaf{f};
-  detail::walk(leaf, {}, const_cast<T&>(x));  // only addresses are taken
+  if constexpr (std::is_pointer_v<T> && std::is_floating_point_v<std::remove_pointer_t<T>>) f(static_cast<const void*>(&x));
+  else {
+    detail::mark<F> leaf{f};
+    detail::walk(leaf, {}, const_cast<T&>(x));  // only addresses are taken
+  }
 }
 
 }  // namespace gradsync
