@@ -9,6 +9,7 @@
 #endif
 
 #include "gradsync/collective/calibrate.hpp"
+#include "gradsync/bucket/constant_plan.hpp"
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/double_tree.hpp"

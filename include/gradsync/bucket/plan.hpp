@@ -4,8 +4,8 @@
 /// Which parameters travel together. A pure function of their counts and types, so all ranks plan alike.
 ///
 /// Backward computes the last layer's gradients first: parameters are taken in reverse model order, one open bucket for each dtype, and a
-/// bucket is closed before the parameter that would push it over its cap. The first bucket is small, so that communication starts early
-/// (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket parameters keep
+/// bucket is closed before the parameter that would push it over its cap (cuts.hpp). The first bucket is small, so that communication starts
+/// early (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket parameters keep
 /// their model order, so an arena's stretch is one bucket as it lies. Where the order in which gradients become ready is known, it takes
 /// the place of reverse model order.
 ///
@@ -17,28 +17,13 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "gradsync/bucket/cuts.hpp"
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/model/parameter.hpp"
 
 namespace gradsync {
-
-struct plan_options {
-  std::size_t bucket_bytes = 25 << 20;       ///< cap of a bucket; a larger parameter has one of its own; 0: every parameter has
-  std::size_t first_bucket_bytes = 1 << 20;  ///< cap of the first bucket, where that is less
-};
-
-/// One parameter's place in its bucket.
-struct slot {
-  std::size_t parameter = 0;  ///< index in model order
-  std::size_t count = 0;      ///< elements
-  std::size_t first = 0;      ///< its first element among the bucket's elements
-  std::size_t padded = 0;     ///< the same in storage of ours, where every slot begins on 64 bytes
-
-  friend bool operator==(const slot&, const slot&) = default;
-};
 
 struct bucket {
   dtype type = dtype::float32;
@@ -60,40 +45,14 @@ struct bucket_plan {
 /// `ready_order` names each parameter once, by its index in model order, the first one ready first; empty: reverse model order.
 inline bucket_plan make_plan(std::span<const parameter> parameters, const plan_options& options = {},
                              std::span<const std::uint32_t> ready_order = {}) {
-  struct group {
-    std::vector<std::size_t> members;
-    std::size_t bytes = 0, full_at = 0;  // its last member's position in the order
-  };
-  std::vector<group> full;
-  group open[2];  // float32, float64
-  for (std::size_t k = 0; k < parameters.size(); ++k) {
-    const std::size_t i = ready_order.empty() ? parameters.size() - 1 - k : ready_order[k];
-    group& mine = open[parameters[i].type == dtype::float64 ? 1 : 0];
-    const std::size_t cap = full.empty() ? std::min(options.first_bucket_bytes, options.bucket_bytes) : options.bucket_bytes;
-    if (!mine.members.empty() && (cap == 0 || mine.bytes + parameters[i].bytes() > cap)) full.push_back(std::exchange(mine, {}));
-    mine.members.push_back(i);
-    mine.bytes += parameters[i].bytes();
-    mine.full_at = k;
-  }
-  for (group& rest : open)
-    if (!rest.members.empty()) full.push_back(std::move(rest));
-  std::sort(full.begin(), full.end(), [](const group& a, const group& b) { return a.full_at < b.full_at; });
-
-  bucket_plan plan{
-      .buckets = {}, .bucket_of = std::vector<std::size_t>(parameters.size()), .slot_of = std::vector<std::size_t>(parameters.size())};
-  for (group& g : full) {
-    std::sort(g.members.begin(), g.members.end());
-    bucket b;
-    b.type = parameters[g.members.front()].type;
-    const std::size_t line = 64 / size_of(b.type);
-    for (const std::size_t i : g.members) {
-      plan.bucket_of[i] = plan.buckets.size();
-      plan.slot_of[i] = b.slots.size();
-      b.slots.push_back({.parameter = i, .count = parameters[i].count, .first = b.count, .padded = b.padded_count});
-      b.count += parameters[i].count;
-      b.padded_count += (parameters[i].count + line - 1) / line * line;
-    }
-    plan.buckets.push_back(std::move(b));
+  std::vector<plan_item> items;
+  for (const parameter& p : parameters) items.push_back({p.type, p.count});
+  bucket_plan plan{.buckets = {}, .bucket_of = std::vector<std::size_t>(items.size()), .slot_of = std::vector<std::size_t>(items.size())};
+  plan.buckets.resize(cut_buckets(items, options, ready_order, plan.bucket_of));
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    bucket& mine = plan.buckets[plan.bucket_of[i]];
+    plan.slot_of[i] = mine.slots.size();
+    mine.slots.push_back(append_to(mine, i, items[i]));
   }
   return plan;
 }
