@@ -11,8 +11,8 @@
 ///       sync.finish();                                // every gradient is the mean over all examples of all ranks
 ///     }
 ///
-/// One synchronizer a rank and model, used by that rank's thread. The model must not move while it lives. A gradient belongs to the
-/// library from its mark until `finish()` returns. An update is one or more micro-steps (see sync/step.hpp); ranks may differ in their
+/// One synchronizer a rank and model, used by that rank's thread. The model outlives it; parameters may not come, go, move or change their
+/// size meanwhile, and `begin()` finds out if they do. A gradient belongs to the library from its mark until `finish()` returns. An update is one or more micro-steps (see sync/step.hpp); ranks may differ in their
 /// number of `more` micro-steps, not of `last` ones.
 ///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
@@ -34,6 +34,7 @@
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/guard/consistency.hpp"
+#include "gradsync/guard/watched_model.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/sync/options.hpp"
@@ -56,19 +57,20 @@ class synchronizer {
   synchronizer(Model& model, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(sum, options, on_rank(sum, [&] { return parameters_of(model); })) {}
+      : synchronizer(sum, options, on_rank(sum, [&] { return watched_model<Model>(model); })) {}
 
   /// The gradients are in a second object of the model's type.
   synchronizer(Model& model, Model& grads, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, grads, collective<Communicator>(comm), options) {}
   synchronizer(Model& model, Model& grads, const collective<Communicator>& sum, const synchronizer_options& options = {})
-      : synchronizer(sum, options, on_rank(sum, [&] { return parameters_of(model, grads); })) {}
+      : synchronizer(sum, options, on_rank(sum, [&] { return watched_model<Model>(model, grads); })) {}
 
   /// With buckets on their way, or in an update that an exception ends, this ends the group on all ranks, and waits until no peer is in
   /// this rank's gradients.
   ~synchronizer() {
     if (window_open_ && std::uncaught_exceptions() > exceptions_)
       comm().abandon(std::make_exception_ptr(transport_error("an exception that has not left its function ended its update", here())));
+    if (storage_.has_views()) release_views();
   }
   synchronizer(const synchronizer&) = delete;
   synchronizer& operator=(const synchronizer&) = delete;
@@ -77,7 +79,10 @@ class synchronizer {
   void begin(const step_options& options = {}) {
     reducer_.rethrow();
     if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
-    at_here([&] { window_.begin(options); });
+    at_here([&] {
+      model_.check();
+      window_.begin(options);
+    });
     if (!window_open_) reducer_.begin(updates_);
     in_step_ = window_open_ = true;
     times_.begin = std::chrono::steady_clock::now();
@@ -92,9 +97,7 @@ class synchronizer {
     const bool begins = !in_step_;
     for_each_mark(part, [&](const void* address) {
       const std::size_t i = index_.find(address);
-      if (i == address_index::none)
-        throw usage_error("mark_ready() of an object that is no parameter of the synchronizer's model; mark the object itself, not a copy",
-                          here());
+      if (i == address_index::none) throw unknown();
       if (!in_step_) begin();
       try {
         mark(i);
@@ -171,8 +174,8 @@ class synchronizer {
     return locating([&] { return place_of(sum.communicator(), sum.communicator().rank()); }, f);
   }
 
-  synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, std::vector<parameter>&& parameters)
-      : options_(options), sum_(sum), parameters_(std::move(parameters)),
+  synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, watched_model<Model>&& model)
+      : options_(options), sum_(sum), model_(std::move(model)), parameters_(model_.parameters()),
         plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps()))), index_(parameters_), tracker_(*plan_, parameters_),
         window_(options.accumulation, parameters_),
         storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, chosen_layout(options)); })),
@@ -180,6 +183,14 @@ class synchronizer {
         order_(replans() ? parameters_.size() : 0) {
     broadcast_values(comm(), parameters_);
     metrics_.buckets.resize(plan_->buckets.size());
+  }
+
+  // Views that were pointed into our storage look at nothing afterwards, wherever the model has them now.
+  void release_views() {
+    try {
+      for (const parameter& p : model_.list_now()) storage_.release(p);
+    } catch (...) {  // the model was changed into one that can't be listed; what it looks at now cannot be told
+    }
   }
 
   Communicator& comm() const { return sum_.communicator(); }
@@ -216,6 +227,12 @@ class synchronizer {
     return *plan_;
   }
 
+  usage_error unknown() const {
+    at_here([&] { model_.check(); });  // if the model has changed, that is why
+    return usage_error("mark_ready() of an object that is no parameter of the synchronizer's model; mark the object itself, not a copy",
+                       here());
+  }
+
   void mark(std::size_t i) {
     at_here([&] {
       if (tracker_.missing_marks(i) == 1) route_.take(i);  // before that, other aliases' layers still have to add their parts
@@ -249,7 +266,8 @@ class synchronizer {
 
   synchronizer_options options_;
   collective<Communicator> sum_;
-  std::vector<parameter> parameters_;
+  watched_model<Model> model_;
+  std::span<const parameter> parameters_;
   std::unique_ptr<bucket_plan> plan_;
   address_index index_;
   ready_tracker tracker_;

@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gradsync/collective/ring.hpp"
@@ -291,4 +292,63 @@ TEST_CASE("after a failure begin() tells of it again") {
       CHECK_THROWS_WITH_AS(sync.begin(), doctest::Contains("disk full"), transport_error);
     }),
                     std::runtime_error);
+}
+
+TEST_CASE("a model that changes between steps is refused by name, before anything of it is read") {
+  for (progress how : {progress::at_marks, progress::thread})
+    for (layout where : {layout::in_place, layout::packed})
+      thread_group(2).run([&](auto& comm) {
+        test::layers net = test::make_layers({4, 5, 6});
+        synchronizer sync{net, comm, {.layout = where, .progress = how}};
+        auto step = [&] {
+          for (test::param& p : net.layer) p.grad.assign(p.value.size(), 1);
+          sync.mark_all_ready();
+          CHECK(sync.finish().updated);
+        };
+        step();
+        const std::string here = "gradsync[rank " + std::to_string(comm.rank()) + "] step 1 ";
+        test::param last = std::move(net.layer.back());
+        net.layer.pop_back();
+        const std::string gone = here + "\"layer[2]\": has gone since the synchronizer was made";
+        CHECK_THROWS_WITH_AS(sync.begin(), doctest::Contains(gone.c_str()), usage_error);
+        CHECK_THROWS_WITH_AS(sync.mark_all_ready(), doctest::Contains(gone.c_str()), usage_error);
+        CHECK_THROWS_WITH_AS(sync.contribute_nothing(), doctest::Contains(gone.c_str()), usage_error);
+        CHECK_THROWS_WITH_AS(sync.mark_ready(net.layer[0]), doctest::Contains(gone.c_str()), usage_error);
+        net.layer.push_back(std::move(last));  // there was room for it: it is where it was
+        step();
+      });
+}
+
+TEST_CASE("a layer that moved is told from one that is no part of the model") {
+  thread_group(2).run([](auto& comm) {
+    test::layers net = test::make_layers({4, 5, 6});
+    synchronizer sync{net, comm};
+    net.layer.reserve(1000);
+    net.layer[0].grad.assign(4, 1);
+    CHECK_THROWS_WITH_AS(sync.mark_ready(net.layer[0]), doctest::Contains("\"layer[0]\": has moved since"), usage_error);
+    CHECK_THROWS_WITH_AS(sync.finish(), doctest::Contains("without a micro-step"), usage_error);
+  });
+}
+
+TEST_CASE("views that were adopted are emptied where they are now; those that are gone are left alone") {
+  struct view {
+    std::span<float> value, grad;
+  };
+  struct views {
+    std::vector<view> all;
+  };
+  thread_group(2).run([](auto& comm) {
+    std::vector<float> values(12), grads(12);
+    views net;
+    for (std::size_t i = 0; i < 3; ++i) net.all.push_back({std::span(values).subspan(4 * i, 4), std::span(grads).subspan(4 * i, 4)});
+    {
+      synchronizer sync{net, comm, {.layout = layout::adopted}};
+      net.all.pop_back();
+      net.all.reserve(1000);
+      net.all.push_back({std::span(values).first(4), std::span(grads).first(4)});
+      CHECK_THROWS_WITH_AS(sync.begin(), doctest::Contains("has moved"), usage_error);
+    }
+    CHECK((net.all[0].grad.empty() && net.all[1].grad.empty()));
+    CHECK(net.all[2].grad.data() == grads.data());
+  });
 }

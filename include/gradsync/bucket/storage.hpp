@@ -35,16 +35,21 @@ class bucket_storage {
     regroup();
   }
 
-  /// Views that were pointed into storage of ours then look at nothing.
-  ~bucket_storage() {
-    for (std::size_t i = 0; how_ == layout::adopted && i < parameters_.size(); ++i)
-      if (homes_[i].ours) point(parameters_[i], nullptr, 0);
-  }
   bucket_storage(const bucket_storage&) = delete;
   bucket_storage& operator=(const bucket_storage&) = delete;
 
   layout how() const { return how_; }
   std::size_t bucket_of(std::size_t parameter) const { return plan_->bucket_of[parameter]; }
+
+  /// Whether views of the user's were pointed into storage of ours. Before that goes, `release` is to be called for each of them.
+  bool has_views() const { return how_ == layout::adopted && !slabs_.empty(); }
+
+  /// If the gradient is a view into storage of ours, it looks at nothing from now on.
+  void release(const parameter& p) const {
+    const std::byte* at = p.grad().data;
+    for (const aligned_bytes& slab : slabs_)
+      if (p.grad_access.point != nullptr && at >= slab.data() && at < slab.data() + slab.size()) return point(p, nullptr, 0);
+  }
 
   /// Bytes of our own that hold gradients.
   std::size_t bytes() const {
