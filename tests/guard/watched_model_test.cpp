@@ -4,9 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 using namespace gradsync;
@@ -156,6 +160,64 @@ TEST_CASE("a tied parameter is watched under each of its names") {
   CHECK_NOTHROW(watched.check());
   net.views.pop_back();
   refused(watched, "views[1]", "has gone");
+}
+
+TEST_CASE("a variant that holds another alternative is found, by its names or by what they stand for") {
+  struct dense {
+    param weight, bias;
+  };
+  struct conv {
+    param kernel;
+  };
+  struct fixed {
+    struct {
+      std::array<float, 6> value, grad;  // as large as two std::vectors, so only the type tells
+    } kernel;
+  };
+  struct net_of_variants {
+    std::variant<dense, conv, fixed> first;
+    std::optional<param> second;
+  };
+  net_of_variants net{dense{of(3), of(2)}, of(4)};
+  const watched_model watched(net);
+  CHECK_NOTHROW(watched.check());
+  net.first = conv{of(3)};
+  refused(watched, "first.weight", "has gone");
+  net.first = dense{of(3), of(2)};
+  CHECK_NOTHROW(watched.check());
+  net.second.reset();
+  refused(watched, "second", "has gone");
+  net.second = of(4);
+
+  net.first = conv{of(6)};
+  const watched_model watched_conv(net);
+  net.first = fixed{};
+  CHECK_THROWS_WITH_AS(watched_conv.check(), doctest::Contains("is of another type, or"), usage_error);
+}
+
+TEST_CASE("a polymorphic layer that was replaced by another is found") {
+  struct layer_base {
+    virtual ~layer_base() = default;
+    virtual void visit_parameters(parameter_visitor& visit) = 0;
+  };
+  struct relu : layer_base {
+    void visit_parameters(parameter_visitor& visit) override { visit.members_of(*this); }
+  };
+  struct linear : layer_base {
+    param weight = of(3);
+    void visit_parameters(parameter_visitor& visit) override { visit.members_of (*this)("weight", weight); }
+  };
+  std::vector<std::unique_ptr<layer_base>> net;
+  net.push_back(std::make_unique<linear>());
+  net.push_back(std::make_unique<linear>());
+  const watched_model watched(net);
+  CHECK_NOTHROW(watched.check());
+  net.push_back(std::make_unique<relu>());  // the layers are where they were
+  CHECK_NOTHROW(watched.check());
+  net[1] = std::make_unique<relu>();
+  refused(watched, "[1].weight", "has gone");
+  net[2] = std::make_unique<linear>();
+  refused(watched, "[1].weight", "has gone");
 }
 
 TEST_CASE("what has no parameter cannot be watched") {

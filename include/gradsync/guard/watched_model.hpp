@@ -5,9 +5,9 @@
 /// list, whether a parameter has come, gone, moved or changed its size: after `layers.pop_back()`, a `push_back` that reallocates,
 /// a `unique_ptr` that was reset, a model that was moved from.
 ///
-/// `check` walks the model anew, as it is now, and compares the addresses with those of the list: no allocation, no look at what is no
-/// longer there, about 3 ns a parameter. Names are asked for only when there is something to say. What it cannot see: a model that is gone
-/// altogether, so the model must outlive it.
+/// `check` walks the model anew, as it is now, and compares addresses and types with those of the list: no allocation, no look at what is
+/// no longer there, a few ns a parameter. Names are asked for only when there is something to say. What it cannot see: a model that is gone
+/// altogether, so the model must outlive it; and a variant whose new alternative has the same types and sizes at the same addresses.
 ///
 ///     watched_model watched(net);                // or (net, grads): the gradients are a second object of the same type
 ///     for (const parameter& p : watched.parameters()) …
@@ -15,16 +15,43 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/model/erased_leaf.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
+#include "gradsync/model/walk.hpp"
 
 namespace gradsync {
+namespace detail {
+
+template <class T>
+inline constexpr char kind_of = 0;  // its address stands for T
+
+// Where a parameter's object is, and what: accessors made for another type must not look at it.
+struct parameter_identity {
+  const void* address;
+  std::uintptr_t kind;
+
+  friend bool operator==(const parameter_identity&, const parameter_identity&) = default;
+};
+
+template <class F>
+struct identity_leaf {
+  F& f;
+  template <class T>
+  void operator()(const path&, T& x) {
+    f(parameter_identity{&x, reinterpret_cast<std::uintptr_t>(&kind_of<T>)});
+  }
+  void found(const path&, const found_parameter& p) { f(parameter_identity{p.object, reinterpret_cast<std::uintptr_t>(p.make)}); }
+};
+
+}  // namespace detail
 
 template <class Model>
 class watched_model {
@@ -54,11 +81,11 @@ class watched_model {
   /// `usage_error` that names the first parameter that is not what and where it was.
   void check() const {
     std::size_t n = 0, same = 0;
-    walk([&](const void* address) {
-      if (n < addresses_.size() && addresses_[n] == address) ++same;
+    walk([&](const detail::parameter_identity& one) {
+      if (n < walked_.size() && walked_[n] == one) ++same;
       ++n;
     });
-    if (n != addresses_.size() || same != n) throw difference(n > 0 ? list_now() : std::vector<parameter>{});
+    if (n != walked_.size() || same != n) throw difference(n > 0 ? list_now() : std::vector<parameter>{});
     for (const parameter& p : parameters_)
       if (const std::size_t count = p.value().count; count != p.count)
         throw usage_error("has changed from " + std::to_string(p.count) + " elements to " + std::to_string(count) + since,
@@ -72,13 +99,14 @@ class watched_model {
 
   watched_model(Model& model, Model* grads, std::vector<parameter>&& parameters)
       : model_(&model), grads_(grads), parameters_(std::move(parameters)) {
-    walk([&](const void* address) { addresses_.push_back(address); });
+    walk([&](const detail::parameter_identity& one) { walked_.push_back(one); });
   }
 
   template <class F>
-  void walk(F&& f) const {
-    for_each_mark(*model_, f);
-    if (grads_ != nullptr) for_each_mark(*grads_, f);
+  void walk(F f) const {
+    detail::identity_leaf<F> leaf{f};
+    detail::walk(leaf, {}, *model_);
+    if (grads_ != nullptr) detail::walk(leaf, {}, *grads_);
   }
 
   // Of the parameters that were, only names and addresses may be looked at.
@@ -103,13 +131,13 @@ class watched_model {
       for (const alias& a : p.aliases)
         if (const alias* there = is_now(a); there->parameter != a.parameter || there->grad != a.grad)
           return usage_error(std::string("has moved") + since, {.parameter = a.name});
-    return usage_error(std::string("the order of parameters has changed") + since);
+    return usage_error(std::string("a parameter is of another type, or they stand in another order,") + since);
   }
 
   Model *model_, *grads_;
   std::vector<parameter> (*list_)(Model*, Model*) = nullptr;  // of the one of the two forms that the model has
   std::vector<parameter> parameters_;
-  std::vector<const void*> addresses_;  // in the order of the walk
+  std::vector<detail::parameter_identity> walked_;  // in the order of the walk
 };
 
 }  // namespace gradsync
