@@ -18,9 +18,11 @@ namespace {
 // The threads' channel without its fused pass, and a communicator that opens such ones.
 struct plain_channel {
   thread_channel inside;
+  int& exchanges;
 
   ticket post(const program& p, const contribution& c) { return inside.post(p, c); }
   bool exchange(const program& p, const ticket& t, int round, std::uint32_t piece, const deadline& until) {
+    ++exchanges;
     return inside.exchange(p, t, round, piece, until);
   }
   bool drain(const program& p, const ticket& t, const deadline& until) { return inside.drain(p, t, until); }
@@ -30,10 +32,11 @@ struct plain_channel {
 
 struct plain_communicator {
   thread_communicator& inside;
+  int& exchanges;
 
   int rank() const { return inside.rank(); }
   int size() const { return inside.size(); }
-  plain_channel open(std::size_t slots) { return {inside.open(slots)}; }
+  plain_channel open(std::size_t slots) { return {inside.open(slots), exchanges}; }
   deadline limit() const { return inside.limit(); }
   void fail(std::exception_ptr cause) { inside.fail(cause); }
   void abandon(std::exception_ptr cause) { inside.abandon(cause); }
@@ -80,6 +83,22 @@ TEST_CASE("the communicator is as good as before, also for a second calibration"
   });
 }
 
+TEST_CASE("a stopwatch runs every round of the program, and no more of its buffer than it is told") {
+  thread_group(3).run([](thread_communicator& comm) {
+    int exchanges = 0;
+    plain_communicator plain{comm, exchanges};
+    stopwatch watch{plain, 1000 * sizeof(float)};
+    const program steps = compile(ring{}, comm.rank(), comm.size());
+    for (const std::size_t count : {1000u, 10u, 0u}) {
+      exchanges = 0;
+      CHECK(watch.time(steps, count * sizeof(float)) > 0);
+      CHECK(exchanges == steps.rounds());
+    }
+    CHECK_THROWS_WITH_AS(watch.time(steps, 5000), "gradsync: the buffer of this stopwatch has 4000 bytes, not 5000", usage_error);
+    CHECK(comm.all_reduce(1) == 3);  // nothing was begun
+  });
+}
+
 TEST_CASE("one rank has no link") {
   thread_group(1).run([](thread_communicator& comm) {
     const calibration c = calibrate(comm);
@@ -91,10 +110,12 @@ TEST_CASE("one rank has no link") {
 
 TEST_CASE("where the transport has no pass of its own, a fused strategy costs what its rounds do") {
   thread_group(2).run([](thread_communicator& comm) {
-    plain_communicator plain{comm};
+    int exchanges = 0;
+    plain_communicator plain{comm, exchanges};
     const calibration c = calibrate(plain);
     CHECK_FALSE(c.pass.has_value());
     CHECK(c.wire.alpha > 0);
+    CHECK(exchanges > 0);
     CHECK(c.seconds(native{}, 1e6) == cost(native{}, c.wire, 2, 1e6));
   });
 }

@@ -10,9 +10,12 @@
 
 #include "gradsync/collective/compile.hpp"
 #include "gradsync/collective/cost.hpp"
+#include "gradsync/collective/double_tree.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/hierarchical.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/torus.hpp"
 #include "gradsync/collective/tree.hpp"
 
 using namespace gradsync;
@@ -69,6 +72,7 @@ struct half_posted : ring {  // rank 1 forgets to send in round 1
 
 template <class F>
 void for_each_strategy(F&& f) {
+  f(double_tree{.segments = 3});
   f(ring{});
   f(native{});
   f(halving_doubling{});
@@ -159,6 +163,24 @@ TEST_CASE("every rank is through when a slow walk over all ranks says so, with d
           CHECK(near(got.ranks, walked(s, where, late, bytes)));
           CHECK(got.seconds == *std::max_element(got.ranks.begin(), got.ranks.end()));
         });
+}
+
+TEST_CASE("composed strategies are walked, too") {
+  for (const int size : {4, 8, 12, 24}) {
+    const times late = delays(size);
+    const auto agree = [&](const auto& s) { CHECK(near(simulate(s, nodes, late, 123456).ranks, walked(s, nodes, late, 123456))); };
+    agree(torus{.columns = 4});
+    agree(hierarchical{ring{}, halving_doubling{}, 4});
+    agree(hierarchical{halving_doubling{}, tree{}, 2});
+  }
+}
+
+TEST_CASE("of two levels, each rank's shard alone leaves the node") {
+  const std::size_t bytes = 64 * 32 * 100;
+  const simulation got = simulate(hierarchical{ring{}, ring{}, 4}, nodes, 32, bytes);
+  const std::uint64_t between_nodes = got.tiers[1].bytes + got.tiers[2].bytes;
+  CHECK(between_nodes == 4 * 2 * (8 - 1) * (bytes / 4));  // for each place in a node: 2 (8 - 1) messages a round of 8 ranks, of 1/8 shard
+  CHECK(got.tiers[0].bytes == 8 * 2 * (4 - 1) * bytes);   // for each node
 }
 
 TEST_CASE("rounds end one after the other, the last with the last rank") {

@@ -9,9 +9,9 @@
 ///   β  a byte of a message, 256 KiB each, α taken off
 ///   γ  a byte added: what the same six rounds take longer when the first three of them add (0 where a message is added as it is read)
 /// A transport that has an all-reduce of its own is also timed in that, since `cost` cannot know it. The runs alternate (small, copies,
-/// additions), the median of each counts. It goes on for 20 ms, at least once round: 20 to 30 ms in all for up to 8 ranks a CPU. All ranks
-/// must call it together, it blocks, and all get rank 0's figures, so that whatever they decide by them they decide alike. Throws as
-/// `all_reduce` does.
+/// additions); the lower quartile of each counts, since what disturbs a run makes it longer. It goes on for 20 ms, at least once round: 20
+/// to 30 ms in all for up to 8 ranks a CPU. All ranks must call it together, it blocks, and all get rank 0's figures, so that whatever they
+/// decide by them they decide alike. Throws as `all_reduce` does.
 ///
 /// A link is a straight line, memory is not: the same bytes go several times faster while they stay in a cache. The figures are those of
 /// buffers of 768 KiB, and belong to this number of ranks on this machine. One rank has no link: all figures are 0.
@@ -20,12 +20,13 @@
 ///     double seconds = here.seconds(ring{}, 1 << 20);      // of an all-reduce of 1 MiB among these ranks
 #pragma once
 
-#include <algorithm>  // medians
+#include <algorithm>  // quartiles
 #include <chrono>
 #include <cstddef>
 #include <exception>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>  // declval
 #include <vector>
 
@@ -37,6 +38,7 @@
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/buffer_view.hpp"
+#include "gradsync/core/error.hpp"
 #include "gradsync/core/link.hpp"
 
 namespace gradsync {
@@ -54,6 +56,47 @@ struct calibration {
     if (is_fused<S>() && pass) return pass->alpha + bytes * pass->beta;
     return cost(s, wire, size, bytes);
   }
+};
+
+/// Times collectives among all ranks of a communicator, over a channel and a buffer of ones of its own.
+///
+///     stopwatch watch{comm, 1 << 20};
+///     double seconds = watch.time(compile(ring{}, comm.rank(), comm.size()), 1 << 20);   // on this rank; all ranks must call it together
+template <transport Communicator>
+class stopwatch {
+ public:
+  static constexpr bool has_pass = fused_channel<decltype(std::declval<Communicator&>().open(1))>;
+
+  stopwatch(Communicator& comm, std::size_t bytes)
+      : comm_(comm), channel_(comm.open(1)), memory_(bytes), whole_{memory_.data(), 0, bytes / sizeof(float)} {
+    std::fill_n(reinterpret_cast<float*>(memory_.data()), whole_.count, 1.0f);
+  }
+
+  /// Seconds from a common start until no peer touches the buffer's first `bytes` bytes any more. `usage_error` if it has no so many; else
+  /// throws as `all_reduce` does.
+  double time(const program& p, std::size_t bytes) {
+    if (bytes > memory_.size())
+      throw usage_error("the buffer of this stopwatch has " + std::to_string(memory_.size()) + " bytes, not " + std::to_string(bytes));
+    try {
+      comm_.barrier();
+      whole_.count = bytes / sizeof(float);
+      const auto begin = std::chrono::steady_clock::now();
+      cursor at{.place = channel_.post(p, {.buffer = {dtype::float32, std::span(&whole_, 1)}, .scale = 1, .weight = 1, .call = 0})};
+      run(p, channel_, at, comm_.limit());
+      channel_.drain(p, at.place, comm_.limit());
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    } catch (...) {
+      comm_.fail(std::current_exception());
+      channel_.leave();  // the memory is lent
+      throw;
+    }
+  }
+
+ private:
+  Communicator& comm_;
+  decltype(std::declval<Communicator&>().open(1)) channel_;
+  aligned_bytes memory_;
+  extent whole_;
 };
 
 namespace detail {
@@ -79,44 +122,11 @@ struct neighbours {
   static constexpr int color(int rank, int size) { return rank % 2 == 0 && rank == size - 1 ? 2 : rank % 2; }
 };
 
-template <transport Communicator>
-class stopwatch {
- public:
-  stopwatch(Communicator& comm, std::size_t bytes)
-      : comm_(comm), channel_(comm.open(1)), memory_(bytes), whole_{memory_.data(), 0, bytes / sizeof(float)} {
-    std::fill_n(reinterpret_cast<float*>(memory_.data()), whole_.count, 1.0f);
-  }
-
-  static constexpr bool has_pass = fused_channel<decltype(std::declval<Communicator&>().open(1))>;
-
-  /// Seconds from a common start until no peer touches the first `bytes` bytes of this rank any more.
-  double time(const program& p, std::size_t bytes) {
-    try {
-      comm_.barrier();
-      whole_.count = bytes / sizeof(float);
-      const auto begin = std::chrono::steady_clock::now();
-      cursor at{.place = channel_.post(p, {.buffer = {dtype::float32, std::span(&whole_, 1)}, .scale = 1, .weight = 1, .call = 0})};
-      run(p, channel_, at, comm_.limit());
-      channel_.drain(p, at.place, comm_.limit());
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    } catch (...) {
-      comm_.fail(std::current_exception());
-      channel_.leave();  // the memory is lent
-      throw;
-    }
-  }
-
- private:
-  Communicator& comm_;
-  decltype(std::declval<Communicator&>().open(1)) channel_;
-  aligned_bytes memory_;
-  extent whole_;
-};
-
-inline double median(std::vector<double>& of) {
-  const auto middle = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2);
-  std::nth_element(of.begin(), middle, of.end());
-  return *middle;
+// What disturbs a run makes it longer, never shorter.
+inline double lower_quartile(std::vector<double>& of) {
+  const auto quarter = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 4);
+  std::nth_element(of.begin(), quarter, of.end());
+  return *quarter;
 }
 
 // Fits the lines: `small` and `large` are bytes of a message and, in a pass, of the buffer.
@@ -124,13 +134,13 @@ struct calibration_times {
   std::vector<double> small, copies, adds, small_pass, large_pass;
 
   calibration fit(int size, int rounds, int adding, double large) {
-    const double start = median(small) / rounds, copied = median(copies);
+    const double start = lower_quartile(small) / rounds, copied = lower_quartile(copies);
     calibration c{.size = size, .wire = {.alpha = start, .beta = 0, .gamma = 0}, .pass = {}};
     c.wire.beta = std::max(0.0, copied / rounds - start) / large;
-    c.wire.gamma = std::max(0.0, median(adds) - copied) / (adding * large);
+    c.wire.gamma = std::max(0.0, lower_quartile(adds) - copied) / (adding * large);
     if (!small_pass.empty()) {
-      const double alpha = median(small_pass);
-      c.pass = link{.alpha = alpha, .beta = std::max(0.0, median(large_pass) - alpha) / (3 * large), .gamma = 0};
+      const double alpha = lower_quartile(small_pass);
+      c.pass = link{.alpha = alpha, .beta = std::max(0.0, lower_quartile(large_pass) - alpha) / (3 * large), .gamma = 0};
     }
     return c;
   }
@@ -147,14 +157,14 @@ calibration calibrate(Communicator& comm) {
   constexpr detail::neighbours copying{}, adding{.adds = 3};
   const program copies = compile(copying, comm.rank(), comm.size()), adds = compile(adding, comm.rank(), comm.size());
   const program pass = compile(native{}, comm.rank(), comm.size());
-  detail::stopwatch<Communicator> watch(comm, large);
+  stopwatch<Communicator> watch(comm, large);
   detail::calibration_times times;
   const auto begin = std::chrono::steady_clock::now();
   do {
     times.small.push_back(watch.time(copies, small));
     times.copies.push_back(watch.time(copies, large));
     times.adds.push_back(watch.time(adds, large));
-    if constexpr (detail::stopwatch<Communicator>::has_pass) {
+    if constexpr (stopwatch<Communicator>::has_pass) {
       times.small_pass.push_back(watch.time(pass, small));
       times.large_pass.push_back(watch.time(pass, large));
     }
