@@ -10,6 +10,8 @@
 
 #include "gradsync/collective/calibrate.hpp"
 #include "gradsync/bucket/constant_plan.hpp"
+#include "gradsync/collective/automatic.hpp"
+#include "gradsync/collective/calibrate.hpp"
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/double_tree.hpp"

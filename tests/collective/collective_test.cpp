@@ -125,6 +125,77 @@ TEST_CASE("a number of ranks that a strategy refuses is a wrong call, in the str
   thread_group(4).run([](auto& comm) { CHECK(collective{comm, quartet{}}.steps().rounds() == 6); });
 }
 
+namespace {
+
+// A rule: what it chooses is an option, so that it can also be a wrong one.
+struct by_table {
+  std::vector<choice> table;
+
+  const char* name() const { return "by_table"; }
+  template <transport Communicator>
+  repertoire choose(Communicator& comm) const {
+    return {.programs = {prove(comm, tree{.segments = 2}), prove(comm, native{}), prove(comm, ring{})}, .choices = table};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rule gives each number of bytes a strategy, on all ranks the same") {
+  thread_group(3).run([](auto& comm) {
+    const collective sum{comm, by_table{{{.up_to = 100, .which = 0}, {.up_to = 4000, .which = 1}, {.up_to = 8000, .which = 2}}}};
+    CHECK(sum.name() == "by_table");
+    CHECK(sum.programs().size() == 3);
+    const std::pair<std::size_t, const char*> expected[] = {
+        {0, "tree"}, {100, "tree"}, {101, "native"}, {4000, "native"}, {4001, "ring"}, {8000, "ring"}, {std::size_t{1} << 40, "ring"}};
+    for (const auto& [bytes, name] : expected) {
+      CHECK(sum.name(bytes) == name);
+      CHECK(sum.steps(bytes).name == name);
+      CHECK(sum.steps(bytes).rank == comm.rank());
+    }
+    CHECK(sum.steps(100).chunks == 2);
+    const auto copy = sum;
+    CHECK(copy.name(4000) == "native");
+    CHECK(&copy.steps(4000) == &copy.steps(200));
+  });
+}
+
+TEST_CASE("a collective of several strategies is as reproducible as the weakest of them") {
+  thread_group(3).run([](auto& comm) {
+    CHECK(collective{comm, by_table{{choice{}}}}.reproducibility() == level::agreed);  // the ring is among its programs
+    CHECK(collective{comm, tree{}}.reproducibility() == level::canonical);
+  });
+}
+
+TEST_CASE("a rule that names no program, or none in order, is a wrong call") {
+  thread_group(2).run([](auto& comm) {
+    const std::string message =
+        "gradsync[rank " + std::to_string(comm.rank()) + "]: by_table: choices must name programs that there are, by ascending bytes";
+    for (const std::vector<choice>& wrong : {std::vector<choice>{}, {{.which = 3}}, {{.up_to = 8, .which = 0}, {.up_to = 7, .which = 1}}})
+      CHECK_THROWS_WITH_AS((collective{comm, by_table{wrong}}), message.c_str(), usage_error);
+  });
+}
+
+TEST_CASE("a collective's choices as a line for the ranks to compare, and as a table for people") {
+  thread_group(2).run([](auto& comm) {
+    CHECK(summary(collective{comm, tree{.segments = 3}}) == "tree in 4 rounds of 3 chunks");
+    const collective sum{comm, by_table{{{.up_to = 256, .which = 1, .seconds = 2e-6},
+                                         {.up_to = 512, .which = 1, .seconds = 3e-6},
+                                         {.up_to = 1024, .which = 1, .seconds = 4.44e-6},
+                                         {.up_to = 2048, .which = 0, .seconds = 0},
+                                         {.up_to = 4096, .which = 1, .seconds = 0.1234567}}}};
+    CHECK(summary(sum) ==
+          "native in 2 rounds of 2 chunks up to 1024 bytes, then tree in 3 rounds of 2 chunks up to 2048 bytes, then native in 2 rounds of "
+          "2 chunks");
+    CHECK(describe(sum) ==
+          "by_table on 2 ranks: canonical\n"
+          " up to bytes  predicted us  rounds  chunks  strategy\n"
+          "         256           2.0       2       2  native\n"
+          "        1024           4.4       2       2  native\n"
+          "        2048             -       3       2  tree\n"
+          "        more      123456.7       2       2  native\n");
+  });
+}
+
 TEST_CASE("one rank needs no rounds") {
   thread_group(1).run([](auto& comm) {
     CHECK(collective{comm, ring{}}.steps().rounds() == 0);

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/automatic.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gradsync/collective/run.hpp"
+#include "gradsync/comm/threads.hpp"
+#include "tests/laws/scattered.hpp"
+
+using namespace gradsync;
+
+namespace {
+
+// By the numbers that automatic.hpp gives the candidates on threads.
+enum candidate : std::size_t {
+  is_native,
+  is_halving_doubling,
+  is_tree_1,
+  is_tree_4,
+  is_tree_16,
+  is_ring,
+  is_double_tree_4,
+  is_double_tree_16
+};
+
+std::vector<choice> chosen(const automatic& rule, int size, calibration c) {
+  c.size = size;
+  return rule.choices<thread_communicator>(c);
+}
+
+bool all_are(const std::vector<choice>& all, std::size_t which) {
+  return std::all_of(all.begin(), all.end(), [which](const choice& c) { return c.which == which; });
+}
+
+// The bits that a rank ends with, when ranks add their numbers by what a collective has for that many bytes.
+std::vector<float> mean_of(const collective<thread_communicator>& sum, std::size_t count) {
+  auto& comm = sum.communicator();
+  const laws::scattered<float> buffer(laws::numbers<float>(count, comm.rank(), count));
+  const program& p = sum.steps(count * sizeof(float));
+  auto channel = comm.open(1);
+  cursor at{.place = channel.post(p, {.buffer = buffer.view(), .scale = 1, .weight = 1.5})};
+  run(p, channel, at, comm.limit());
+  channel.drain(p, at.place, comm.limit());
+  return buffer.values();
+}
+
+constexpr calibration slow_pass{.wire = {.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11},
+                                .pass = gradsync::link{.alpha = 1, .beta = 1, .gamma = 0}};
+
+}  // namespace
+
+TEST_CASE("sizes are powers of two from 256 bytes to 1 GiB") {
+  const auto all = chosen(automatic{}, 4, slow_pass);
+  REQUIRE(all.size() == 23);
+  for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].up_to == std::size_t{256} << i);
+}
+
+TEST_CASE("a cheap fused pass is chosen for everything, at what was measured for it") {
+  const calibration c{.wire = {.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11},
+                      .pass = gradsync::link{.alpha = 1e-6, .beta = 1e-10, .gamma = 0}};
+  for (const bool any : {false, true})
+    for (const int size : {2, 3, 8, 16}) {
+      const auto all = chosen(automatic{.any_order = any}, size, c);
+      CHECK(all_are(all, is_native));
+      for (const choice& each : all) CHECK(each.seconds == doctest::Approx(1e-6 + static_cast<double>(each.up_to) * 1e-10));
+    }
+}
+
+TEST_CASE("without a cheap fused pass the candidate of the least cost is chosen, or one that costs hardly more") {
+  for (const bool any : {false, true})
+    for (const int size : {2, 3, 5, 6, 8, 13, 16}) {
+      INFO("ranks: " << size << ", any order: " << any);
+      for (const choice& each : chosen(automatic{.any_order = any}, size, slow_pass)) {
+        const double bytes = static_cast<double>(each.up_to);
+        const double costs[] = {1,
+                                cost(halving_doubling{}, slow_pass.wire, size, bytes),
+                                cost(tree{1}, slow_pass.wire, size, bytes),
+                                cost(tree{4}, slow_pass.wire, size, bytes),
+                                cost(tree{16}, slow_pass.wire, size, bytes),
+                                cost(ring{}, slow_pass.wire, size, bytes),
+                                cost(double_tree{4}, slow_pass.wire, size, bytes),
+                                cost(double_tree{16}, slow_pass.wire, size, bytes)};
+        CHECK(each.seconds == doctest::Approx(costs[each.which]));
+        if (!any && size > 2) CHECK(each.which < is_ring);
+        const double* const end = costs + (any || size <= 2 ? is_double_tree_16 + 1 : is_ring);
+        CHECK(each.seconds <= *std::min_element(costs + 0, end) / 0.9 / 0.9 / 0.9);
+      }
+    }
+}
+
+TEST_CASE("many bytes among five ranks go by a ring if any order is welcome, else by halving and doubling") {
+  CHECK(chosen(automatic{}, 5, slow_pass).back().which == is_halving_doubling);
+  CHECK(chosen(automatic{.any_order = true}, 5, slow_pass).back().which == is_ring);
+  // The fused pass can also be the choice for some sizes only.
+  const calibration late_pass{.wire = {.alpha = 1e-6, .beta = 1e-9, .gamma = 2e-11},
+                              .pass = gradsync::link{.alpha = 1e-4, .beta = 1e-10, .gamma = 0}};
+  const auto all = chosen(automatic{}, 8, late_pass);
+  CHECK(all.front().which != is_native);
+  CHECK(all.back().which == is_native);
+  // So can a tree of one segment, where messages cost more than anything.
+  CHECK(chosen(automatic{.any_order = true}, 13,
+               {.wire = {.alpha = 1, .beta = 0, .gamma = 0}, .pass = gradsync::link{.alpha = 99, .beta = 0, .gamma = 0}})
+            .front()
+            .which != is_ring);
+}
+
+TEST_CASE("every rank has the same choices, all proved, and canonical unless any order is welcome") {
+  for (int size = 1; size <= 5; ++size)
+    thread_group(size).run([](auto& comm) {
+      const collective sum{comm, automatic{}}, any{comm, automatic{.any_order = true}};
+      CHECK(sum.name() == "automatic");
+      CHECK(sum.reproducibility() == level::canonical);
+      for (const auto* each : {&sum, &any}) {
+        std::string rank0 = summary(*each);
+        rank0.resize(comm.broadcast(rank0.size()));
+        comm.broadcast(std::span<char>(rank0.data(), rank0.size()));
+        CHECK(summary(*each) == rank0);
+        CHECK(each->choices().size() == 23);
+        for (const choice& c : each->choices())
+          CHECK(comm.all_reduce(c.seconds, reduce_op::min) == comm.all_reduce(c.seconds, reduce_op::max));
+        for (const proved_program& p : each->programs()) {
+          CHECK(p.steps.rank == comm.rank());
+          CHECK(p.steps.size == comm.size());
+        }
+      }
+    });
+}
+
+TEST_CASE("automatic gives the bits of tree and of native, whatever it chooses") {
+  for (int size = 2; size <= 5; ++size)
+    thread_group(size).run([](auto& comm) {
+      const collective sum{comm, automatic{}}, by_tree{comm, tree{}}, by_native{comm};
+      for (const std::size_t count : {1u, 60u, 65u, 1000u, 5000u, 70'001u}) {
+        const auto expected = mean_of(by_native, count);
+        CHECK(laws::same_bits(mean_of(sum, count), expected));
+        CHECK(laws::same_bits(mean_of(by_tree, count), expected));
+      }
+    });
+}
+
+TEST_CASE("ranks that differ in any_order are told so") {
+  thread_group(3).run([](auto& comm) {
+    const std::string message = "gradsync[rank " + std::to_string(comm.rank()) +
+                                "]: any_order of automatic is not the same on all ranks; give every rank the same options";
+    CHECK_THROWS_WITH_AS((collective{comm, automatic{.any_order = comm.rank() == 1}}), message.c_str(), mismatch_error);
+  });
+}
