@@ -127,6 +127,51 @@ TEST_CASE("two Eigen objects of one type pair up, and ranges of matrices are wal
   CHECK(all[2].grad().data == reinterpret_cast<std::byte*>(grads.scale.data()));
 }
 
+TEST_CASE("a map is a view that can be pointed elsewhere: it keeps its shape, and without memory it is empty") {
+  using map = Eigen::Map<Eigen::MatrixXf>;
+  struct net {
+    struct {
+      map value, grad;
+    } first, second;
+  };
+  std::array<float, 8> values{};
+  alignas(64) std::array<float, 6> home = {1, 2, 3, 4, 5, 6};
+  net model{{map(values.data(), 2, 3), map(nullptr, 2, 3)}, {map(values.data() + 6, 1, 2), map(nullptr, 1, 2)}};
+  const auto all = gradsync::parameters_of(model);  // two gradients of no memory are not one
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].grad().count == 0);
+  REQUIRE((all[0].grad_access.point != nullptr));
+  all[0].grad_access.point(&model.first.grad, reinterpret_cast<std::byte*>(home.data()), 6);
+  CHECK(all[0].grad().data == reinterpret_cast<std::byte*>(home.data()));
+  CHECK(model.first.grad(1, 2) == 6);
+  model.first.grad(0, 1) = 7;
+  CHECK(home[2] == 7);
+  all[0].grad_access.point(&model.first.grad, nullptr, 0);
+  CHECK(all[0].grad().count == 0);
+  CHECK(model.first.grad.cols() == 3);
+
+  model.second.grad.~map();
+  new (&model.second.grad) map(nullptr, 0, 0);
+  CHECK_THROWS_WITH_AS(all[1].grad_access.point(&model.second.grad, reinterpret_cast<std::byte*>(home.data()), 2),
+                       doctest::Contains("needs the shape of its value"), gradsync::usage_error);
+  using gradsync::detail::is_eigen_map;
+  static_assert(is_eigen_map<Eigen::Map<Eigen::VectorXd, Eigen::Aligned64>>);
+  static_assert(is_eigen_map<Eigen::Map<Eigen::Array<float, 2, 3, Eigen::RowMajor>>>);
+  static_assert(!is_eigen_map<Eigen::Map<Eigen::MatrixXf, 0, Eigen::OuterStride<>>>);
+  static_assert(!is_eigen_map<Eigen::MatrixXf> && !is_eigen_map<Eigen::Vector3f> && !is_eigen_map<Eigen::Ref<Eigen::MatrixXf>>);
+}
+
+TEST_CASE("a value without memory is an error at once") {
+  using map = Eigen::Map<Eigen::VectorXf>;
+  struct {
+    struct {
+      map value, grad;
+    } bias;
+  } model{{map(nullptr, 3), map(nullptr, 3)}};
+  CHECK_THROWS_WITH_AS(gradsync::parameters_of(model), "gradsync \"bias\": its value is a view of no memory; point it somewhere first",
+                       gradsync::usage_error);
+}
+
 TEST_CASE("a strided map is an error at once: its elements are not contiguous") {
   using strided = Eigen::Map<Eigen::MatrixXf, 0, Eigen::OuterStride<>>;
   float memory[24] = {};

@@ -115,7 +115,10 @@ class bucket_storage {
   }
 
   static void point(const parameter& p, std::byte* data, std::size_t count) {
-    for (const alias& a : p.aliases) p.grad_access.point(a.grad, data, count);
+    locating([&] { return gradsync::place{.parameter = p.name()}; },
+             [&] {
+               for (const alias& a : p.aliases) p.grad_access.point(a.grad, data, count);
+             });
   }
 
   void own(const bucket& one) {

@@ -12,10 +12,12 @@
 
 #include <concepts>     // what a type can do
 #include <cstddef>      // std::byte
+#include <new>          // Eigen's maps are pointed elsewhere by making them anew
 #include <span>         // views that can be pointed elsewhere
 #include <type_traits>  // element types
 #include <utility>      // declval
 
+#include "gradsync/core/error.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/model/parameter_access.hpp"
 
@@ -68,9 +70,11 @@ concept float_container = std::is_class_v<T> &&
 
 namespace detail {
 
+// A map that was given its shape, and no memory yet, has no elements.
 template <class Elements>
 memory memory_of(Elements&& elements) {
-  return {reinterpret_cast<std::byte*>(elements.data()), static_cast<std::size_t>(elements.size())};
+  auto* const data = reinterpret_cast<std::byte*>(elements.data());
+  return {data, data == nullptr ? 0 : static_cast<std::size_t>(elements.size())};
 }
 
 template <class T>
@@ -110,6 +114,22 @@ void point(void* object, std::byte* data, std::size_t count) {
   *static_cast<T*>(object) = T(reinterpret_cast<element_type<T>*>(data), count);
 }
 
+// Eigen::Map without strides. It keeps its shape; Eigen documents making it anew in place as the way to point it elsewhere.
+template <class T>
+inline constexpr bool is_eigen_map = false;
+template <template <class, int, class> class Map, class Matrix, int Options, class Stride>
+requires(is_eigen<Map<Matrix, Options, Stride>>&& Stride::InnerStrideAtCompileTime == 0 &&
+         Stride::OuterStrideAtCompileTime == 0) inline constexpr bool is_eigen_map<Map<Matrix, Options, Stride>> =
+    std::is_constructible_v<Map<Matrix, Options, Stride>, element_type<Map<Matrix, Options, Stride>>*, long, long>;
+
+template <class T>
+void point_map(void* object, std::byte* data, std::size_t count) {
+  const auto rows = static_cast<T*>(object)->rows(), cols = static_cast<T*>(object)->cols();
+  if (data != nullptr && static_cast<std::size_t>(rows * cols) != count)
+    throw usage_error("the map of a gradient needs the shape of its value before it gets memory: make it as (nullptr, rows, columns)");
+  ::new (object) T(reinterpret_cast<element_type<T>*>(data), rows, cols);
+}
+
 // A map or block of Eigen may step over elements that are not its own.
 template <class T>
 bool has_gaps(const T& x) {
@@ -131,6 +151,7 @@ constexpr accessor accessor_of() {
   accessor a{.read = detail::read<T>, .resize = nullptr, .point = nullptr};
   if constexpr (detail::resizable_like<T, Like> && !detail::has_access_value<T>) a.resize = detail::resize<T, Like>;
   if constexpr (detail::is_dynamic_span<T>) a.point = detail::point<T>;
+  if constexpr (detail::is_eigen_map<T>) a.point = detail::point_map<T>;
   return a;
 }
 

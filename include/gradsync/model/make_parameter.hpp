@@ -65,6 +65,8 @@ parameter make_parameter_of(const path& at, const void* whole, Value& value, Gra
   static_assert(space_of<Value>() == space_of<Grad>(), "gradsync: a value and its gradient lie in the same memory, host or device");
   check_gaps(at, value, grad);
   check_shapes(at, value, grad);
+  if (elements_of(value).size() > 0 && memory_of(elements_of(value)).count == 0)
+    throw usage_error("its value is a view of no memory; point it somewhere first", {.parameter = at.text()});
   parameter p{.type = dtype_of<element_type<Value>>(),
               .count = read<Value>(&value).count,
               .value_access = accessor_of<Value>(),
