@@ -15,6 +15,9 @@
 /// size meanwhile, and `begin()` finds out if they do. A gradient belongs to the library from its mark until `finish()` returns. An update is one or more micro-steps (see sync/step.hpp); ranks may differ in their
 /// number of `more` micro-steps, not of `last` ones.
 ///
+/// What the model marks as `state` (running statistics, frozen layers) is rank 0's at the start too, is never summed, and is rank 0's again
+/// after `broadcast_state()`.
+///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
 /// all ranks.
 #pragma once
@@ -33,7 +36,7 @@
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
-#include "gradsync/guard/consistency.hpp"
+#include "gradsync/guard/start.hpp"
 #include "gradsync/guard/watched_model.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
@@ -144,6 +147,16 @@ class synchronizer {
     return finish();
   }
 
+  /// Gives every rank rank 0's states, such as running statistics, which each rank has from its own examples. All ranks call it together,
+  /// between two updates; blocks. `usage_error` inside an update; `mismatch_error` if their lengths differ from rank to rank.
+  void broadcast_state() {
+    if (window_open_) throw usage_error("broadcast_state() inside an update: finish() it first", here());
+    at_here([&] {
+      model_.check();
+      broadcast_values(comm(), {}, model_.states_now());
+    });
+  }
+
   /// Buckets of this update whose mean is in place, here.
   std::size_t completed_buckets() const { return reducer_.completed(); }
 
@@ -161,8 +174,9 @@ class synchronizer {
   const gradsync::metrics& metrics() const { return metrics_; }
 
   memory_report memory() const {
-    memory_report report{.values = 0, .gradients = 0, .buckets = storage_.bytes(), .partial_sums = window_.bytes()};
+    memory_report report{.values = 0, .gradients = 0, .states = 0, .buckets = storage_.bytes(), .partial_sums = window_.bytes()};
     for (const parameter& p : parameters_) report.values += p.bytes();
+    for (const state_entry& s : model_.states_now()) report.states += s.bytes();
     report.gradients = storage_.how() == layout::adopted && report.buckets > 0 ? 0 : report.values;
     return report;
   }
@@ -175,13 +189,13 @@ class synchronizer {
   }
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, watched_model<Model>&& model)
-      : options_(options), sum_(sum), model_(std::move(model)), parameters_(model_.parameters()),
+      : options_(decided(options)), sum_(sum), model_(std::move(model)), parameters_(model_.parameters()),
         plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps()))), index_(parameters_), tracker_(*plan_, parameters_),
         window_(options.accumulation, parameters_),
-        storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, chosen_layout(options)); })),
+        storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, options_.layout); })),
         reducer_(sum_, *plan_, parameters_, storage_, options.progress), route_(parameters_, window_, storage_, reducer_),
         order_(replans() ? parameters_.size() : 0) {
-    broadcast_values(comm(), parameters_);
+    broadcast_values(comm(), parameters_, model_.states_now());
     metrics_.buckets.resize(plan_->buckets.size());
   }
 
@@ -201,29 +215,18 @@ class synchronizer {
     return locating([&] { return here(); }, f);
   }
 
-  static gradsync::layout chosen_layout(const synchronizer_options& options) {
-    if (options.layout != layout::automatic) return options.layout;
-    return Communicator::peer_addressable ? layout::in_place : layout::packed;
+  static synchronizer_options decided(synchronizer_options options) {
+    if (options.layout == layout::automatic) options.layout = Communicator::peer_addressable ? layout::in_place : layout::packed;
+    return options;
   }
-
   plan_options caps() const { return {.bucket_bytes = options_.bucket_bytes, .first_bucket_bytes = options_.first_bucket_bytes}; }
   bool replans() const {
     return options_.replan == replan::once || (options_.replan == replan::automatic && sum_.reproducibility() >= level::uniform);
   }
 
-  // The first thing that ranks do together, so that nothing is built on a difference.
+  // The plan, once all ranks are known to make the same one.
   const bucket_plan& agreed() {
-    std::vector<agreement> items;
-    for (const parameter& p : parameters_) items.push_back(agreement_on(p));
-    items.push_back(agreement_on("bucket_bytes", std::to_string(options_.bucket_bytes)));
-    items.push_back(agreement_on("first_bucket_bytes", std::to_string(options_.first_bucket_bytes)));
-    items.push_back(agreement_on("layout", name_of(chosen_layout(options_))));
-    items.push_back(agreement_on("accumulation", name_of(options_.accumulation)));
-    items.push_back(agreement_on("replan", name_of(options_.replan)));
-    items.push_back(agreement_on("strategy", sum_.name() + " in " + std::to_string(sum_.steps().rounds()) + " rounds of " +
-                                                 std::to_string(sum_.steps().chunks) + " chunks"));
-    items.push_back(compile_flags());
-    check_agreement(comm(), items);
+    check_start(sum_, parameters_, model_.states_now(), shared_options(options_));
     return *plan_;
   }
 

@@ -73,6 +73,19 @@ TEST_CASE("another type is told with both types") {
       "every rank");
 }
 
+TEST_CASE("a state is told from a parameter, and its length too") {
+  const auto with = [](const agreement& last) {
+    list all = usual();
+    all.insert(all.begin() + 3, last);
+    return all;
+  };
+  const state_entry mean{.name = "norm.mean", .type = dtype::float64, .count = 7};
+  CHECK(agreement_on(mean).detail == "7 elements of float64 (state)");
+  all_say(
+      with(agreement_on(mean)),
+      "gradsync[rank 2] \"norm.mean\": is part of this rank's model, but not of rank 0's; build the model in the same order on every rank");
+}
+
 TEST_CASE("another name, or another order, is told at the first place where it shows") {
   list renamed = usual(), turned = usual();
   renamed[2].subject = "fc3";
@@ -84,18 +97,20 @@ TEST_CASE("another name, or another order, is told at the first place where it s
 TEST_CASE("a rank with more parameters names the first that rank 0 has not, one with fewer the first that it lacks") {
   list more = usual(), fewer = usual();
   more.insert(more.begin() + 3, {tensor("head.weight"), tensor("head.bias")});
-  all_say(
-      more,
-      "gradsync[rank 2] \"head.weight\": is a parameter of this rank, but not of rank 0; build the model in the same order on every rank");
+  all_say(more,
+          "gradsync[rank 2] \"head.weight\": is part of this rank's model, but not of rank 0's; build the model in the same order on every "
+          "rank");
   fewer.erase(fewer.begin() + 1, fewer.begin() + 3);
-  all_say({fewer[0], option("bucket_bytes", "100")},
-          "gradsync[rank 2] \"fc1.bias\": is a parameter of rank 0, but not of this rank; build the model in the same order on every rank");
-  // Also where nothing follows the parameters.
-  all_say(list{usual()[0]},
-          "gradsync[rank 2] \"fc1.bias\": is a parameter of rank 0, but not of this rank; build the model in the same order on every rank");
   all_say(
-      list{},
-      "gradsync[rank 2] \"fc1.weight\": is a parameter of rank 0, but not of this rank; build the model in the same order on every rank");
+      {fewer[0], option("bucket_bytes", "100")},
+      "gradsync[rank 2] \"fc1.bias\": is part of rank 0's model, but not of this rank's; build the model in the same order on every rank");
+  // Also where nothing follows the parameters.
+  all_say(
+      list{usual()[0]},
+      "gradsync[rank 2] \"fc1.bias\": is part of rank 0's model, but not of this rank's; build the model in the same order on every rank");
+  all_say(list{},
+          "gradsync[rank 2] \"fc1.weight\": is part of rank 0's model, but not of this rank's; build the model in the same order on every "
+          "rank");
 }
 
 TEST_CASE("another option is told with both values and what to do about it") {

@@ -14,5 +14,19 @@ TEST_CASE("by default buckets are as PyTorch's, sums a tree, and layout and prog
   CHECK(options.layout == layout::automatic);
   CHECK(options.progress == progress::automatic);
   CHECK(options.accumulation == accumulation_mode::tree);
+  CHECK(options.replan == replan::automatic);
   CHECK(options.recorder == nullptr);
+}
+
+TEST_CASE("what ranks have to share is told in words; progress and recorder are each rank's own") {
+  synchronizer_options options{
+      .bucket_bytes = 7, .layout = layout::packed, .accumulation = accumulation_mode::plain, .replan = replan::never};
+  const auto words = shared_options(options);
+  CHECK(
+      words ==
+      decltype(words){
+          {"bucket_bytes", "7"}, {"first_bucket_bytes", "1048576"}, {"layout", "packed"}, {"accumulation", "plain"}, {"replan", "never"}});
+  options.progress = progress::thread;
+  CHECK(shared_options(options) == words);
+  CHECK(std::string(name_of(replan::automatic)) + name_of(replan::once) + name_of(accumulation_mode::tree) == "automaticoncetree");
 }

@@ -18,20 +18,27 @@
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/reduce_op.hpp"
 #include "gradsync/model/parameter.hpp"
+#include "gradsync/model/state.hpp"
 
 namespace gradsync {
 
 /// One thing that must be the same everywhere.
 struct agreement {
-  std::string subject;  ///< what it is: "bucket_bytes", or a parameter's path
-  std::string detail;   ///< how it is here: "1024 elements of float32"
-  std::string advice;   ///< what to do about a difference
-  bool parameter = false;
+  std::string subject;     ///< what it is: "bucket_bytes", or the path of a parameter or state
+  std::string detail;      ///< how it is here: "1024 elements of float32"
+  std::string advice;      ///< what to do about a difference
+  bool parameter = false;  ///< a parameter or state
 };
 
 /// A parameter has the same path, number and type of elements everywhere.
 inline agreement agreement_on(const parameter& p) {
   return {p.name(), std::to_string(p.count) + " elements of " + name_of(p.type), "build the model in the same order on every rank", true};
+}
+
+/// A state likewise.
+inline agreement agreement_on(const state_entry& s) {
+  return {s.name, std::to_string(s.count) + " elements of " + name_of(s.type) + " (state)",
+          "build the model in the same order on every rank", true};
 }
 
 /// An option has the same value everywhere.
@@ -87,15 +94,15 @@ inline agreement decoded(const std::string& text, std::size_t n) {
   return {std::string(one.substr(1, tab - 1)), std::string(one.substr(tab + 1)), {}, one.front() == 'p'};
 }
 
-// The parameter, a tab, and what is the matter with it. In all lists parameters come first.
+// The parameter, a tab, and what is the matter with it. In all lists parameters and states come first.
 inline std::string difference(std::span<const agreement> mine, const std::string& first_rank) {
   std::size_t i = 0;
   for (; i < mine.size(); ++i)
     if (const agreement there = decoded(first_rank, i); mine[i].subject != there.subject || mine[i].detail != there.detail) break;
   const agreement here = i < mine.size() ? mine[i] : agreement{}, there = decoded(first_rank, i);
   const std::string same_order = "; build the model in the same order on every rank";
-  if (here.parameter && !there.parameter) return here.subject + "\tis a parameter of this rank, but not of rank 0" + same_order;
-  if (there.parameter && !here.parameter) return there.subject + "\tis a parameter of rank 0, but not of this rank" + same_order;
+  if (here.parameter && !there.parameter) return here.subject + "\tis part of this rank's model, but not of rank 0's" + same_order;
+  if (there.parameter && !here.parameter) return there.subject + "\tis part of rank 0's model, but not of this rank's" + same_order;
   if (here.subject != there.subject)
     return (here.parameter ? here.subject : "") + "\t" + (here.parameter ? "" : '"' + here.subject + "\" ") + "stands where rank 0 has \"" +
            there.subject + "\"; " + here.advice;

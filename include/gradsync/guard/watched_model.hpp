@@ -24,7 +24,9 @@
 #include "gradsync/core/error.hpp"
 #include "gradsync/model/erased_leaf.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
+#include "gradsync/model/for_each_state.hpp"
 #include "gradsync/model/parameter.hpp"
+#include "gradsync/model/state.hpp"
 #include "gradsync/model/walk.hpp"
 
 namespace gradsync {
@@ -77,6 +79,9 @@ class watched_model {
 
   /// Those that it has now, an entry for each name. Throws as `for_each_parameter`.
   std::vector<parameter> list_now() const { return list_(model_, grads_); }
+
+  /// The states that it has now: nobody keeps their addresses. Throws as `states_of`.
+  std::vector<state_entry> states_now() const { return states_of(*model_); }
 
   /// `usage_error` that names the first parameter that is not what and where it was.
   void check() const {

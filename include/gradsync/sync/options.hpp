@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/trace/recorder.hpp"
@@ -45,9 +48,19 @@ struct synchronizer_options {
   gradsync::recorder* recorder = nullptr;  ///< not owned; gets the times of each update
 };
 
+/// The options that have to be the same on all ranks, as names and values in words.
+inline std::vector<std::pair<std::string, std::string>> shared_options(const synchronizer_options& options) {
+  return {{"bucket_bytes", std::to_string(options.bucket_bytes)},
+          {"first_bucket_bytes", std::to_string(options.first_bucket_bytes)},
+          {"layout", name_of(options.layout)},
+          {"accumulation", name_of(options.accumulation)},
+          {"replan", name_of(options.replan)}};
+}
+
 /// What a replica costs, in bytes. Optimizers report their own state.
 struct memory_report {
   std::size_t values = 0, gradients = 0;  ///< the user's
+  std::size_t states = 0;                 ///< the user's: running statistics, frozen layers
   std::size_t buckets = 0;                ///< storage that gradients are copied into, or adopted by
   std::size_t partial_sums = 0;           ///< of accumulation; grows to its full size during the first update
 };

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Replicas begin alike: every rank takes rank 0's values, in one broadcast for each element type.
+/// Replicas begin alike: every rank takes rank 0's numbers, in one broadcast for each element type.
 ///
-///     broadcast_values(comm, parameters_of(net));   // blocks; throws as `comm.broadcast` does
+///     broadcast_values(comm, parameters_of(net), states_of(net));   // blocks; throws as `comm.broadcast` does
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,23 @@
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/model/parameter.hpp"
+#include "gradsync/model/state.hpp"
 
 namespace gradsync {
 
-/// All ranks call it together, with lists of the same counts and types.
+/// Values and states. All ranks call it together, with lists of the same lengths and types in the same order.
 template <transport Communicator>
-void broadcast_values(Communicator& comm, std::span<const parameter> parameters) {
-  for (const dtype type : {dtype::float32, dtype::float64}) {
+void broadcast_values(Communicator& comm, std::span<const parameter> parameters, std::span<const state_entry> states) {
+  for (int t = 0; t <= static_cast<int>(dtype::uint64); ++t) {
+    const auto type = static_cast<dtype>(t);
     std::vector<extent> extents;
     std::size_t count = 0;
+    const auto add = [&](const memory& m) { extents.push_back({m.data, std::exchange(count, count + m.count), m.count}); };
     for (const parameter& p : parameters)
-      if (p.type == type) extents.push_back({p.value().data, std::exchange(count, count + p.count), p.count});
-    if (count > 0) comm.broadcast(buffer_view{type, extents}, 0);
+      if (p.type == type) add(p.value());
+    for (const state_entry& s : states)
+      if (s.type == type) add(s.value());
+    if (!extents.empty()) comm.broadcast(buffer_view{type, extents}, 0);
   }
 }
 

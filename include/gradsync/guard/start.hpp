@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// The first thing that ranks do together, so that nothing is built on a difference: they compare their parameters and states (path, length,
+/// type), options, strategy and compile flags.
+///
+///     check_start(sum, parameters_of(net), states_of(net), {{"bucket_bytes", "26214400"}});   // blocks
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradsync/collective/collective.hpp"
+#include "gradsync/comm/transport.hpp"
+#include "gradsync/guard/consistency.hpp"
+#include "gradsync/model/parameter.hpp"
+#include "gradsync/model/state.hpp"
+
+namespace gradsync {
+
+/// Options as names and values in words. `mismatch_error` on every rank that names the first difference.
+template <transport Communicator>
+void check_start(const collective<Communicator>& sum, std::span<const parameter> parameters, std::span<const state_entry> states,
+                 const std::vector<std::pair<std::string, std::string>>& options) {
+  std::vector<agreement> items;
+  for (const parameter& p : parameters) items.push_back(agreement_on(p));
+  for (const state_entry& s : states) items.push_back(agreement_on(s));
+  for (const auto& [name, value] : options) items.push_back(agreement_on(name, value));
+  items.push_back(agreement_on("strategy", sum.name() + " in " + std::to_string(sum.steps().rounds()) + " rounds of " +
+                                               std::to_string(sum.steps().chunks) + " chunks"));
+  items.push_back(compile_flags());
+  check_agreement(sum.communicator(), items);
+}
+
+}  // namespace gradsync
