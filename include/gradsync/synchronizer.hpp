@@ -12,8 +12,8 @@
 ///     }
 ///
 /// One synchronizer a rank and model, used by that rank's thread. The model outlives it; parameters may not come, go, move or change their
-/// size meanwhile, and `begin()` finds out if they do. A gradient belongs to the library from its mark until `finish()` returns. An update is one or more micro-steps (see sync/step.hpp); ranks may differ in their
-/// number of `more` micro-steps, not of `last` ones.
+/// size meanwhile, and `begin()` finds out if they do. A gradient belongs to the library from its mark until `finish()` returns. An update
+/// is one or more micro-steps (see sync/step.hpp); ranks may differ in their number of `more` micro-steps, not of `last` ones.
 ///
 /// What the model marks as `state` (running statistics, frozen layers) is rank 0's at the start too, is never summed, and is rank 0's again
 /// after `broadcast_state()`.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// The first thing that ranks do together, so that nothing is built on a difference: they compare their parameters and states (path, length,
-/// type), options, strategy and compile flags.
+/// The first thing that ranks do together, so that nothing is built on a difference: they compare their parameters and states (path,
+/// length, type), options, strategy and compile flags.
 ///
 ///     check_start(sum, parameters_of(net), states_of(net), {{"bucket_bytes", "26214400"}});   // blocks
 #pragma once

@@ -29,10 +29,11 @@ enum class accumulation_mode : unsigned char {
 
 constexpr const char* name_of(accumulation_mode mode) { return mode == accumulation_mode::plain ? "plain" : "tree"; }
 
-/// Whether buckets are planned anew, after the first update, from the order in which rank 0's gradients became ready in it.
+/// Whether buckets are planned anew, after the first update, from the order in which rank 0's gradients became ready in it. No slot moves;
+/// sums by bucket in the metrics begin again.
 enum class replan : unsigned char {
-  automatic,  ///< once, unless the strategy's bits depend on the plan (`ring`): a run would not repeat those of another that was marked otherwise
-  once,  ///< in any case
+  automatic,  ///< once, but never with a strategy whose bits depend on the plan (`ring`), since another order of marks would change them
+  once,       ///< in any case
   never,
 };
 
