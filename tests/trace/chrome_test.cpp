@@ -96,6 +96,11 @@ event name_event(const char* what, const char* pid, const char* tid, const char*
 event span_event(const char* name, const char* pid, const char* tid, const char* ts, const char* dur, const char* step) {
   return {{"ph", "X"}, {"name", name}, {"pid", pid}, {"tid", tid}, {"ts", ts}, {"dur", dur}, {"args.step", step}};
 }
+event sum_event(const char* tid, const char* ts, const char* dur, const char* strategy) {
+  event e = span_event("all-reduce", "1", tid, ts, dur, "4");
+  e["args.strategy"] = strategy;
+  return e;
+}
 
 }  // namespace
 
@@ -109,8 +114,9 @@ TEST_CASE("ranks that recorded nothing have names, and no spans") {
 
 TEST_CASE("each rank is a process, with a row for its computation and one for each bucket; times are microseconds since the first begin") {
   std::vector<recorder> ranks = {recorder(0), recorder(1), recorder(2)};
-  const bucket_times early{.ready = at(110us), .start = at(120us), .end = at(150us + 7ns), .busy = 1us, .exposed = 1us};
-  const bucket_times late{.ready = at(190us), .start = at(200us), .end = at(300us), .busy = 1us, .exposed = 1us};
+  const bucket_times early{.ready = at(110us), .start = at(120us), .end = at(150us + 7ns), .busy = 1us, .exposed = 1us, .strategy = "tree"};
+  const bucket_times late{
+      .ready = at(190us), .start = at(200us), .end = at(300us), .busy = 1us, .exposed = 1us, .strategy = "hierarchical(ring, ring)"};
   ranks[1].record({.step = 4, .begin = at(100us), .finish = at(250us), .end = at(310us), .buckets = {early, late}});
   ranks[1].record({.step = 5, .begin = at(2s), .finish = at(2s + 1ns), .end = at(2s + 1'234'567ns), .buckets = {}});
   ranks[2].record({.step = 4, .begin = at(90us), .finish = at(95us + 20ns), .end = at(99us), .buckets = {}});
@@ -123,8 +129,8 @@ TEST_CASE("each rank is a process, with a row for its computation and one for ea
       name_event("thread_name", "1", "2", "bucket 1"),
       span_event("backward", "1", "0", "10.000", "150.000", "4"),
       span_event("finish", "1", "0", "160.000", "60.000", "4"),
-      span_event("all-reduce", "1", "1", "30.000", "30.007", "4"),
-      span_event("all-reduce", "1", "2", "110.000", "100.000", "4"),
+      sum_event("1", "30.000", "30.007", "tree"),
+      sum_event("2", "110.000", "100.000", "hierarchical(ring, ring)"),
       span_event("backward", "1", "0", "1999910.000", "0.001", "5"),
       span_event("finish", "1", "0", "1999910.001", "1234.566", "5"),
       name_event("process_name", "2", "0", "rank 2"),
@@ -154,4 +160,12 @@ TEST_CASE("where buckets were planned anew there is a mark, and a row for each b
   REQUIRE(got.size() == 4 + 3 + 1 + 4);
   CHECK(got[3] == name_event("thread_name", "0", "2", "bucket 1"));
   CHECK(got[7] == event{{"ph", "i"}, {"name", "planned anew"}, {"pid", "0"}, {"tid", "0"}, {"ts", "50.000"}, {"s", "p"}});
+}
+
+TEST_CASE("a strategy may have any name") {
+  std::vector<recorder> ranks = {recorder(0)};
+  const bucket_times named{
+      .ready = at(0ns), .start = at(0ns), .end = at(1us), .busy = 1us, .exposed = 1us, .strategy = "my \"best\" a\\b\n"};
+  ranks[0].record({.step = 0, .begin = at(0ns), .finish = at(1us), .end = at(1us), .buckets = {named}});
+  CHECK(chrome_trace(ranks).find(R"("args":{"step":0,"strategy":"my \"best\" a\\b "}})") != std::string::npos);
 }

@@ -3,8 +3,9 @@
 
 /// Recorded updates as a Chrome trace (the JSON array format), which ui.perfetto.dev and chrome://tracing open.
 ///
-/// A process a rank: the row "compute" holds each update's backward pass and the wait in finish(), one row a bucket holds its collective.
-/// Where buckets were planned anew, a mark in the row "compute" says so, and the rows hold other buckets from there on.
+/// A process a rank: the row "compute" holds each update's backward pass and the wait in finish(), one row a bucket holds its collective,
+/// with its strategy. Where buckets were planned anew, a mark in the row "compute" says so, and the rows hold other buckets from there on.
+///
 ///     std::ofstream("trace.json") << gradsync::chrome_trace(recorders);
 #pragma once
 
@@ -31,9 +32,19 @@ class trace_text {
          R"(,"args":{"name":")" + text + R"("}})");
   }
 
-  void span(const std::string& name, int process, std::size_t row, time_point begin, time_point end, std::int64_t step) {
+  void span(const std::string& name, int process, std::size_t row, time_point begin, time_point end, const std::string& args) {
     item(R"({"ph":"X","name":")" + name + R"(","pid":)" + std::to_string(process) + R"(,"tid":)" + std::to_string(row) + R"(,"ts":)" +
-         microseconds(begin - origin_) + R"(,"dur":)" + microseconds(end - begin) + R"(,"args":{"step":)" + std::to_string(step) + "}}");
+         microseconds(begin - origin_) + R"(,"dur":)" + microseconds(end - begin) + R"(,"args":{)" + args + "}}");
+  }
+
+  static std::string argument(std::int64_t step) { return R"("step":)" + std::to_string(step); }
+  static std::string argument(const std::string& strategy) {
+    std::string quoted;
+    for (const char c : strategy) {  // users name their strategies as they like
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+    return R"("strategy":")" + quoted + '"';
   }
 
   void mark(const std::string& name, int process, std::size_t row, time_point when) {
@@ -73,10 +84,11 @@ inline std::string chrome_trace(std::span<const recorder> ranks) {
     for (const step_times& s : r.steps()) buckets = std::max(buckets, s.buckets.size());
     for (std::size_t b = 0; b < buckets; ++b) text.name("thread_name", r.rank(), b + 1, "bucket " + std::to_string(b));
     for (const step_times& s : r.steps()) {
-      text.span("backward", r.rank(), 0, s.begin, s.finish, s.step);
-      text.span("finish", r.rank(), 0, s.finish, s.end, s.step);
+      const std::string step = text.argument(s.step);
+      text.span("backward", r.rank(), 0, s.begin, s.finish, step);
+      text.span("finish", r.rank(), 0, s.finish, s.end, step);
       for (std::size_t b = 0; b < s.buckets.size(); ++b)
-        text.span("all-reduce", r.rank(), b + 1, s.buckets[b].start, s.buckets[b].end, s.step);
+        text.span("all-reduce", r.rank(), b + 1, s.buckets[b].start, s.buckets[b].end, step + ',' + text.argument(s.buckets[b].strategy));
       if (s.replanned) text.mark("planned anew", r.rank(), 0, s.end);
     }
   }

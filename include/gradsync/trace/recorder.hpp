@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace gradsync {
@@ -24,6 +25,7 @@ struct bucket_times {
   /// come; driven at marks, the time that the calling thread gave to it.
   std::chrono::nanoseconds busy{};
   std::chrono::nanoseconds exposed{};  ///< the part of it in which the calling thread could not compute; at marks, all of it
+  std::string strategy{};              ///< what sums it
 };
 
 /// One update of one rank.
