@@ -193,3 +193,15 @@ TEST_CASE("the table has a line for each bucket, with its size, type, layout and
   CHECK(describe(make_plan(one, cap(0)), one, layout::in_place).find("  in place   p3\n") != std::string::npos);
   CHECK(describe(make_plan(one, cap(0)), one, layout::adopted).find("  adopted    p3\n") != std::string::npos);
 }
+
+TEST_CASE("the table shows what sums each bucket, where that is told") {
+  const auto parameters = test::parameters_of_shapes({{100}, {3}});
+  const std::vector<std::string> names = {"tree", "halving_doubling"};
+  CHECK(describe(make_plan(parameters, cap(0)), parameters, layout::in_place, names) ==
+        "bucket        bytes  type     layout     strategy          parameters\n"
+        "     0           12  float32  in place   tree              p1\n"
+        "     1          400  float32  in place   halving_doubling  p0\n");
+  const std::vector<std::string> short_names = {"ring", "tree"};
+  CHECK(describe(make_plan(parameters, cap(0)), parameters, layout::automatic, short_names).find("float32  ring      p1\n") !=
+        std::string::npos);
+}

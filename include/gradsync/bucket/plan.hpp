@@ -70,18 +70,24 @@ constexpr const char* name_of(layout l) {
   return names[static_cast<int>(l)];
 }
 
-/// The plan as a table: a line a bucket, in the order in which they leave. Sizes in bytes. The layout is shown if it has been chosen.
-inline std::string describe(const bucket_plan& plan, std::span<const parameter> parameters, layout how = layout::automatic) {
+/// The plan as a table: a line a bucket, in the order in which they leave. Sizes in bytes. The layout is shown if it has been chosen, and
+/// what sums each bucket if `strategies` has a name for each.
+inline std::string describe(const bucket_plan& plan, std::span<const parameter> parameters, layout how = layout::automatic,
+                            std::span<const std::string> strategies = {}) {
   const bool chosen = how != layout::automatic;
-  std::string text = std::string("bucket        bytes  type     ") + (chosen ? "layout     " : "") + "parameters\n";
+  std::size_t widest = 8;
+  for (const std::string& name : strategies) widest = std::max(widest, name.size());
   auto column = [](const std::string& s, std::size_t width, bool right) {
     const std::string pad(s.size() < width ? width - s.size() : 0, ' ');
     return right ? pad + s : s + pad;
   };
+  std::string text = std::string("bucket        bytes  type     ") + (chosen ? "layout     " : "") +
+                     (strategies.empty() ? "" : column("strategy", widest + 2, false)) + "parameters\n";
   for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
     const bucket& one = plan.buckets[b];
     text += column(std::to_string(b), 6, true) + column(std::to_string(one.bytes()), 13, true) + "  " +
-            column(name_of(one.type), 9, false) + (chosen ? column(name_of(how), 11, false) : "");
+            column(name_of(one.type), 9, false) + (chosen ? column(name_of(how), 11, false) : "") +
+            (strategies.empty() ? "" : column(strategies[b], widest + 2, false));
     const std::size_t shown = std::min<std::size_t>(one.slots.size(), 4);
     for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + parameters[one.slots[i].parameter].name();
     if (one.slots.size() > shown) text += ", and " + std::to_string(one.slots.size() - shown) + " more";
