@@ -166,7 +166,7 @@ class synchronizer {
   std::span<const parameter> parameters() const { return parameters_; }
   /// The bucket plan as a table.
   std::string describe_plan() const {
-    return describe(*plan_, parameters_, storage_.how()) +
+    return describe(*plan_, parameters_, storage_.how(), reducer_.strategies()) +
            (replanned() ? "planned anew after the first update, from the order in which rank 0's gradients became ready\n" : "");
   }
   gradsync::progress progress() const { return reducer_.how(); }

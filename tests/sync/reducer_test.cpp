@@ -46,7 +46,7 @@ TEST_CASE("launched buckets come home with the mean and the sum of the weights, 
     thread_group(3).run([&](thread_communicator& comm) {
       parts p(comm, how, 0);
       CHECK(p.reduce.how() == how);
-      CHECK(p.reduce.scales());
+      CHECK(p.reduce.scales(0));
       for (int step = 0; step < 20; ++step) {
         p.fill(static_cast<float>(comm.rank() + step));
         p.reduce.begin(step);
@@ -67,7 +67,7 @@ TEST_CASE("one rank divides by itself, or leaves what is a mean already") {
   thread_group(1).run([](thread_communicator& comm) {
     parts p(comm, progress::automatic, 6);
     CHECK(p.reduce.how() == progress::at_marks);  // there is nothing to drive
-    CHECK_FALSE(p.reduce.scales());
+    CHECK_FALSE(p.reduce.scales(0));
     p.reduce.begin(0);
     p.reduce.launch(1, 4);
     p.reduce.skip(4);

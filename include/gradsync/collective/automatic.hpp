@@ -4,9 +4,10 @@
 /// Automatic: measures the transport once, and gives each buffer the strategy that should be the fastest for its bytes.
 ///
 /// Constructing the collective calibrates (collective/calibrate.hpp): it blocks, all ranks construct theirs together, and it takes some 30
-/// ms, more where processors are busy. Then rank 0 decides for everyone, for buffers up to 256 bytes, 512 bytes, and so on to 1 GiB and more. It
-/// goes through the candidates in order, and takes a later one only if it promises to be faster by a tenth: measurements are not better than that. Predicted is
-/// `cost` with the measured α, β and γ, and for a transport's fused pass the line through its two measurements.
+/// ms, more where processors are busy. Then rank 0 decides for everyone, for buffers up to 256 bytes, 512 bytes, and so on to 1 GiB and
+/// more. It goes through the candidates in order, and takes a later one only if it promises to be faster by a tenth: measurements are not
+/// better than that. Predicted is `cost` with the measured α, β and γ, and for a transport's fused pass the line through its two
+/// measurements.
 ///
 /// The candidates are, in this order: native (where the transport has a fused pass), halving_doubling, tree with 1, 4 and 16 segments,
 /// ring, double_tree with 4 and 16 segments; but only those that are canonical for this number of ranks, so that the choice never changes

@@ -28,8 +28,7 @@ void check_start(const collective<Communicator>& sum, std::span<const parameter>
   for (const parameter& p : parameters) items.push_back(agreement_on(p));
   for (const state_entry& s : states) items.push_back(agreement_on(s));
   for (const auto& [name, value] : options) items.push_back(agreement_on(name, value));
-  items.push_back(agreement_on("strategy", sum.name() + " in " + std::to_string(sum.steps().rounds()) + " rounds of " +
-                                               std::to_string(sum.steps().chunks) + " chunks"));
+  items.push_back(agreement_on("strategy", summary(sum)));
   items.push_back(compile_flags());
   check_agreement(sum.communicator(), items);
 }

@@ -43,6 +43,7 @@ class reducer {
           progress how)
       : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
+    choose_programs();
     const int size = sum.communicator().size();
     if (size > 1 && (how == progress::thread || (how == progress::automatic && 2 * size <= usable_cpus())))
       driver_ = std::thread([this] { serve(); });
@@ -68,7 +69,7 @@ class reducer {
   /// Whether this is the only rank.
   bool alone() const { return sum_.communicator().size() == 1; }
   /// A fused pass multiplies each rank's gradients by its weight on the way; elsewhere that is done before `launch`.
-  bool scales() const { return sum_.steps().fused && !alone(); }
+  bool scales(std::size_t bucket) const { return programs_[bucket]->fused && !alone(); }
 
   /// Follows the plan, which has changed. All ranks together, when `finish` has returned. What was completed is still counted in buckets of
   /// the old plan.
@@ -77,6 +78,7 @@ class reducer {
     channel_ = sum_.communicator().open(buckets);
     cursors_.assign(buckets, {});
     times_.assign(buckets, {});
+    choose_programs();
   }
 
   /// A new update. Nothing may be under way.
@@ -88,10 +90,10 @@ class reducer {
   /// Sends the next bucket of the plan: all its gradients are placed.
   void launch(double scale, double weight) {
     const std::size_t b = launched();
-    times_[b] = {.ready = now(), .start = {}, .end = {}, .busy = {}, .exposed = {}};
+    restart(times_[b]);
     const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight};
     if (!alone()) {
-      cursors_[b] = {.place = channel_.post(sum_.steps(), mine), .round = 0, .piece = 0};
+      cursors_[b] = {.place = channel_.post(*programs_[b], mine), .round = 0, .piece = 0};
       launched_.raise(launched_.value() + 1);
     } else {
       stream_.divide(mine.buffer, weight);
@@ -104,7 +106,7 @@ class reducer {
   /// One rank alone, whose gradients are the mean already: the next bucket is done as it is.
   void skip(double weight) {
     const std::size_t b = launched();
-    times_[b] = {.ready = now(), .start = {}, .end = {}, .busy = {}, .exposed = {}};
+    restart(times_[b]);
     done_alone(b);
     total_weight_ = weight;
   }
@@ -146,8 +148,30 @@ class reducer {
 
   const std::vector<bucket_times>& times() const { return times_; }
 
+  /// The strategy of each bucket; empty if all have the only one.
+  std::vector<std::string> strategies() const {
+    std::vector<std::string> names;
+    for (std::size_t b = 0; b < programs_.size() && sum_.programs().size() > 1; ++b) names.push_back(programs_[b]->name);
+    return names;
+  }
+
  private:
   static time_point now() { return std::chrono::steady_clock::now(); }
+
+  // What each bucket of the plan runs.
+  void choose_programs() {
+    programs_.clear();
+    for (std::size_t b = 0; b < times_.size(); ++b) {
+      programs_.push_back(&sum_.steps(plan_->buckets[b].bytes()));
+      times_[b].strategy = programs_[b]->name;
+    }
+  }
+
+  static void restart(bucket_times& t) {
+    t.ready = now();
+    t.start = t.end = {};
+    t.busy = t.exposed = {};
+  }
 
   place here(std::size_t b) const {
     place p = place_of(sum_.communicator(), sum_.communicator().rank(), step_);
@@ -177,7 +201,7 @@ class reducer {
   template <class F>
   void drive(F&& limit) {
     auto drained = [&](const deadline& until) {
-      if (!timed(drained_.bucket, [&](cursor& at) { return channel_.drain(sum_.steps(), at.place, until); })) return false;
+      if (!timed(drained_.bucket, [&](cursor& at) { return channel_.drain(*programs_[drained_.bucket], at.place, until); })) return false;
       complete();
       return true;
     };
@@ -186,7 +210,7 @@ class reducer {
       if (ran_.count != launched_.value()) {
         bucket_times& t = times_[ran_.bucket];
         if (t.start == time_point{}) t.start = now();
-        if (!timed(ran_.bucket, [&](cursor& at) { return run(sum_.steps(), channel_, at, limit()); })) return;
+        if (!timed(ran_.bucket, [&](cursor& at) { return run(*programs_[ran_.bucket], channel_, at, limit()); })) return;
         advance(ran_);
       } else if (drained_.count == ran_.count || !drained(limit())) {
         return;
@@ -241,8 +265,9 @@ class reducer {
   std::span<const parameter> parameters_;
   bucket_storage* storage_;
   stream_type stream_;
-  std::vector<cursor> cursors_;      // written before launched_ is raised, then the driver's
-  std::vector<bucket_times> times_;  // the driver's until completed_ is raised
+  std::vector<const program*> programs_;  // of sum_, by bucket
+  std::vector<cursor> cursors_;           // written before launched_ is raised, then the driver's
+  std::vector<bucket_times> times_;       // the driver's until completed_ is raised
   std::int64_t step_ = 0;
   position ran_, drained_;   // the driver's
   std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about

@@ -37,7 +37,7 @@ class route {
   /// Sends the next bucket of the plan, all of whose gradients have been taken.
   void launch() {
     if (untouched()) reducer_->skip(window_->weight());
-    else reducer_->launch(scaled_in_pass() ? window_->scale() : 1, window_->weight());
+    else reducer_->launch(scaled_in_pass(reducer_->launched()) ? window_->scale() : 1, window_->weight());
   }
 
  private:
@@ -55,7 +55,7 @@ class route {
   void place(std::size_t i, memory grad) {
     const memory slot = storage_->place(i, grad);
     const double factor = untouched() ? 1 : window_->scale();
-    if (slot.data != grad.data || window_->has_partial_sums() || (factor != 1 && !scaled_in_pass()))
+    if (slot.data != grad.data || window_->has_partial_sums() || (factor != 1 && !scaled_in_pass(storage_->bucket_of(i))))
       window_->close(stream_, slot, i, grad, factor);
   }
 
@@ -63,8 +63,8 @@ class route {
   bool untouched() const { return reducer_->alone() && window_->is_one_mean(); }
 
   // A fused pass multiplies gradients on its way, if there is nothing else to be done to them before.
-  bool scaled_in_pass() const {
-    return reducer_->scales() && window_->scale() != 0 && !window_->has_partial_sums() && storage_->how() != layout::packed;
+  bool scaled_in_pass(std::size_t bucket) const {
+    return reducer_->scales(bucket) && window_->scale() != 0 && !window_->has_partial_sums() && storage_->how() != layout::packed;
   }
 
   std::span<const parameter> parameters_;
