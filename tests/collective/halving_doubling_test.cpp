@@ -67,7 +67,8 @@ TEST_CASE("halving_doubling's header states its rounds, bytes, scratch and cost"
       CHECK(each.rounds() == 2 * ceil_log2(p));
       if (p == largest) CHECK(laws::bytes_sent(each, n) == doctest::Approx(2 * n * (p - 1) / p));
       CHECK(laws::bytes_sent(each, n) <= 2 * n);
-      scratch = std::max(scratch, laws::scratch_bytes(each, n));
+      scratch = std::max(scratch, laws::arriving_bytes(each, n));
+      CHECK(each.scratch_count == 0);  // where peers' memory can be read
     }
     if (p != largest) CHECK(laws::bytes_sent(programs[0], n) == doctest::Approx(2 * n - n / largest));
     CHECK(scratch == doctest::Approx(n / 2));

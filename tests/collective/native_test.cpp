@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
-#include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/native.hpp"
 #include "tests/laws/strategy_laws.hpp"
 
@@ -21,26 +20,14 @@ static_assert(laws::proved(native{}, 9));
 
 TEST_CASE("native obeys the laws of a strategy") { laws::strategy_laws(native{}, 17); }
 
-TEST_CASE("native holds exactly its claim up to 64 ranks") {
-  for (int size = 1; size <= 64; ++size) {
-    INFO("ranks: " << size);
-    CHECK(laws::proved(native{}, size));
-  }
-}
-
-TEST_CASE("native's header states its rounds, bytes, scratch and cost") {
-  const link wire{.alpha = 3, .beta = 5, .gamma = 7};
-  for (int p = 1; p <= 20; ++p) {
-    INFO("ranks: " << p);
-    const double n = 1000, share = n * (p - 1) / p;
-    for (const program& each : laws::compile_all(native{}, p)) {
-      CHECK(each.rounds() == (p > 1 ? 2 : 0));
-      CHECK(laws::bytes_sent(each, n) == doctest::Approx(2 * share));
-      CHECK(laws::messages_sent(each) == 2 * (p - 1));
-      CHECK(laws::scratch_bytes(each, n) == doctest::Approx(share));
+TEST_CASE("native is direct, but may be run as a pass of its own, and its program says so") {
+  for (int p = 1; p <= 9; ++p)
+    for (int rank = 0; rank < p; ++rank) {
+      const program mine = compile(native{}, rank, p), same = compile(direct{}, rank, p);
+      CHECK((mine.fused && !same.fused));
+      CHECK((mine.name == "native" && same.name == "direct"));
+      CHECK(mine.operations == same.operations);
+      CHECK(mine.hazards == same.hazards);
+      CHECK(mine.readers == same.readers);
     }
-    CHECK(cost(native{}, wire, p, n) == doctest::Approx(2 * (p - 1) * wire.alpha + 2 * share * wire.beta + share * wire.gamma));
-  }
 }
-
-TEST_CASE("native may be run as a pass of its own, and its program says so") { CHECK(compile(native{}, 1, 4).fused); }

@@ -7,6 +7,7 @@
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/print.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
 
@@ -45,6 +46,20 @@ TEST_CASE("a join is one line for each rank that takes part") {
         "    0     0   1  1        join, divide\n"
         "    1     1   0  1        copy\n"
         "    1     0   1  0        copy\n");
+}
+
+TEST_CASE("a line says where a chunk lies in scratch, and which goes there; what ends there is copied home") {
+  CHECK(print(recursive_doubling{}, 3) ==
+        "recursive_doubling on 3 ranks: 1 chunk, 2 rounds and one to copy home, claims canonical\n"
+        "round  from  to  chunks   what\n"
+        "    0     1   0  0        add, into scratch\n"
+        "    0     0   1  0        add, into scratch\n"
+        "    1     2   0  0        add, divide\n"
+        "    1     2   1  0        add, divide, into scratch\n"
+        "    1     0   2  0        add from scratch, divide, into scratch\n"
+        "    2     1   1  0        copy from scratch\n"
+        "    2     2   2  0        copy from scratch\n");
+  CHECK(print(recursive_doubling{}, 4).find(" on 4 ranks: 1 chunk, 2 rounds, claims canonical\n") != std::string::npos);
 }
 
 TEST_CASE("one rank has no rounds to print") {

@@ -38,7 +38,8 @@ TEST_CASE("the ring's header states its rounds, bytes, scratch and cost") {
       CHECK(each.rounds() == 2 * (p - 1));
       CHECK(laws::bytes_sent(each, n) == doctest::Approx(2 * share));
       CHECK(laws::messages_sent(each) == 2 * (p - 1));
-      CHECK(laws::scratch_bytes(each, n) == doctest::Approx(p > 1 ? n / p : 0));
+      CHECK(laws::arriving_bytes(each, n) == doctest::Approx(p > 1 ? n / p : 0));
+      CHECK(each.scratch_count == 0);  // where peers' memory can be read
     }
     CHECK(cost(ring{}, wire, p, n) == doctest::Approx(2 * (p - 1) * wire.alpha + 2 * share * wire.beta + share * wire.gamma));
   }

@@ -8,28 +8,13 @@
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/tree.hpp"
+#include "tests/laws/strategies.hpp"
 #include "tests/laws/strategy_laws.hpp"
 
 using namespace gradsync;
+using laws::everyone_to_rank_0;
 
 namespace {
-
-// The strategy on the first page of schedule.hpp.
-struct everyone_to_rank_0 {
-  constexpr const char* name() const { return "everyone_to_rank_0"; }
-  constexpr level claim(int) const { return level::canonical; }
-  constexpr int chunks(int) const { return 1; }
-  constexpr int rounds(int size) const { return size > 1 ? 2 : 0; }
-  template <class Post>
-  constexpr void round(int k, int rank, int size, Post&& post) const {
-    if (k == 0 && rank > 0) post(send{0, 0, 1});
-    if (k == 1 && rank > 0) post(receive{0, 0, 1, effect::copy});
-    for (int peer = 1; rank == 0 && peer < size; ++peer) {
-      if (k == 0) post(receive{peer, 0, 1, effect::join});
-      else post(send{peer, 0, 1});
-    }
-  }
-};
 
 struct without_claim {
   constexpr const char* name() const { return "without_claim"; }

@@ -50,9 +50,10 @@ TEST_CASE("the tree's header states its rounds, bytes, scratch and cost") {
         int children = 0;
         for (int distance = 1; distance < p && each.rank % (2 * distance) == 0; distance *= 2) children += each.rank + distance < p ? 1 : 0;
         CHECK(laws::bytes_sent(each, n) == doctest::Approx(each.rank == 0 ? d * n : n + children * n));
-        scratch = std::max(scratch, laws::scratch_bytes(each, n));
+        scratch = std::max(scratch, laws::arriving_bytes(each, n));
+        CHECK(each.scratch_count == 0);  // where peers' memory can be read
       }
-      CHECK(scratch == doctest::Approx(laws::scratch_bytes(programs[0], n)));
+      CHECK(scratch == doctest::Approx(laws::arriving_bytes(programs[0], n)));
       CHECK(scratch == doctest::Approx(std::min(d, segments) * n / segments));
       const double messages = segments == 1 ? 2 * d : d * (segments + d);
       if (segments == 1 || segments >= 2 * d)

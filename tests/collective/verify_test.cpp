@@ -6,9 +6,11 @@
 
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/collective/verify.hpp"
+#include "tests/laws/strategies.hpp"
 
 using namespace gradsync;
 using kind = violation::kind;
@@ -44,7 +46,7 @@ constexpr auto pair_sum = [](int k, int rank, auto&& post) {
   post(receive{1 - rank, k == 0 ? rank : 1 - rank, 1, k == 0 ? effect::add : effect::copy});
 };
 
-// Every rank sends all it has to every other; all add. Right, but not in place.
+// Every rank sends all it has to every other; all add. With two ranks that is right.
 struct everyone_adds {
   constexpr const char* name() const { return "everyone_adds"; }
   constexpr level claim(int) const { return level::none; }
@@ -169,6 +171,16 @@ TEST_CASE("a forgotten addition is found, where it happens and at the end") {
   CHECK(verify(once, 4).first == violation{kind::divided_early, 2, 0, -1, 0});
 }
 
+TEST_CASE("a ring that is one round short is told which chunk a rank never receives again") {
+  struct short_ring : ring {
+    constexpr int rounds(int size) const { return ring::rounds(size) - 1; }
+  };
+  CHECK(
+      describe(verify(short_ring{}, 4).first) ==
+      "in round 1 rank 0 adds to chunk 1, which it never receives again, but does not hold each contribution exactly once then; is an add "
+      "missing before, or a copy later?");
+}
+
 TEST_CASE("a contribution that is added twice is found") {
   const auto doubled = script_of(1, 3, [](int k, int rank, auto&& post) {  // rank 1 gives the same twice, then all copy
     if (rank == 1) k < 2 ? post(send{0, 0, 1}) : post(receive{0, 0, 1, effect::copy});
@@ -267,13 +279,19 @@ TEST_CASE("a send that nobody receives is found, also beside others that are rec
   CHECK(verify(other_pair, 3).first == violation{kind::unmatched_receive, 0, 0, 2, 0});
 }
 
-TEST_CASE("a chunk that is sent and written in one round is not in place, although the sum is right") {
-  const proof p = verify(everyone_adds{}, 2);
-  CHECK(p.complete);
-  CHECK(p.one_division);
+TEST_CASE(
+    "a chunk that is sent and written in one round is right, but not in place: the proof says for how many chunks that takes scratch") {
+  constexpr proof p = verify(everyone_adds{}, 2);
+  CHECK(p.holds());
+  CHECK(p.sound());
+  CHECK(p.reproducibility == level::canonical);
   CHECK_FALSE(p.in_place);
-  CHECK_FALSE(p.sound());
-  CHECK(p.first == violation{kind::not_in_place, 0, 0, 1, 0});
+  CHECK(p.scratch_chunks == 1);
+  CHECK(verify(laws::everyone_joins{.parts = 5}, 3).scratch_chunks == 5);
+  CHECK(verify(laws::added_beside_a_send{}, 3).scratch_chunks == 1);
+  CHECK(verify(laws::beside<ring, recursive_doubling>{}, 4).scratch_chunks == 1);
+  CHECK((verify(ring{}, 4).in_place && verify(ring{}, 4).scratch_chunks == 0));
+  CHECK_FALSE(verify(tree{0}, 4).in_place);  // nothing is proved of it
 }
 
 TEST_CASE("ranks that add in different orders do not agree") {
@@ -359,4 +377,6 @@ TEST_CASE("256 ranks are proved for every strategy") {
   CHECK(verify(halving_doubling{}, 256).reproducibility == level::canonical);
   CHECK(verify(halving_doubling{}, 255).reproducibility == level::canonical);
   CHECK(verify(native{}, 256).reproducibility == level::canonical);
+  CHECK(verify(recursive_doubling{}, 256).reproducibility == level::canonical);
+  CHECK(verify(recursive_doubling{}, 255).reproducibility == level::canonical);
 }

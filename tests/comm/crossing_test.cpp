@@ -15,6 +15,7 @@ TEST_CASE("each rank has a lane in which nothing has happened yet") {
     CHECK(lane.inside == 0);
     CHECK(lane.waits_for == -1);
     CHECK(lane.posts.empty());
+    CHECK(lane.scratch.empty());
   }
 }
 

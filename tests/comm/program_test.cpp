@@ -16,6 +16,25 @@ TEST_CASE("a new program is one rank's, and has no rounds") {
   CHECK(p.chunks == 1);
   CHECK(p.rounds() == 0);
   CHECK_FALSE(p.fused);
+  CHECK(p.scratch_count == 0);
+  CHECK(operation{kind::add, false, 1, 0, 1, 0, 0} ==
+        operation{kind::add, false, 1, 0, 1, 0, 0, region::buffer, region::buffer, region::buffer});
+}
+
+TEST_CASE("scratch stands in for a range of chunks, as they are cut in the buffer") {
+  const extent all{nullptr, 0, 1000};
+  const buffer_view buffer{dtype::float32, std::span(&all, 1)};  // chunks of 112 elements, the last ones shorter
+  program p;
+  p.chunks = 9;
+  CHECK(p.scratch_bytes(buffer) == 0);
+  p.scratch_first = 2;
+  p.scratch_count = 3;
+  const auto [begin, end] = p.scratch_of(buffer);
+  CHECK((begin == 2 * 112 && end == 5 * 112));
+  CHECK(p.scratch_bytes(buffer) == 3 * 112 * 4);
+  p.scratch_count = 7;
+  CHECK(p.scratch_bytes(buffer) == (1000 - 2 * 112) * 4);
+  CHECK(p.scratch_bytes({}) == 0);
 }
 
 TEST_CASE("a round is its operations, in order; it may be empty") {

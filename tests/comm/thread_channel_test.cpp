@@ -37,27 +37,6 @@ struct table {
   std::deque<thread_channel> ranks;
 };
 
-// Three ranks, two chunks. Rank 0 gives what it has to rank 1, in two rounds, and then adds rank 2's to it, for no use: rank 2 completes
-// the sum. Nothing but the hazard keeps that addition behind rank 1's reading.
-struct wasteful {
-  constexpr const char* name() const { return "wasteful"; }
-  constexpr level claim(int) const { return level::uniform; }
-  constexpr int chunks(int) const { return 2; }
-  constexpr int rounds(int) const { return 5; }
-  template <class Post>
-  static constexpr void pass(int rank, send what, int from, effect then, Post&& post) {
-    if (rank == from) post(what);
-    if (rank == what.to) post(receive{from, what.first, what.count, then});
-  }
-  template <class Post>
-  constexpr void round(int k, int rank, int, Post&& post) const {
-    if (k < 2) pass(rank, {1, k, 1}, 0, effect::add, post);
-    if (k == 2) pass(rank, {0, 0, 2}, 2, effect::add, post);
-    if (k == 3) pass(rank, {2, 0, 2}, 1, effect::add, post);
-    for (int peer = 0; k == 4 && peer < 2; ++peer) pass(rank, {peer, 0, 2}, 2, effect::copy, post);
-  }
-};
-
 }  // namespace
 
 static_assert(20'000 * sizeof(float) > 2 * detail::piece_bytes);  // what mean_laws takes for several pieces
@@ -115,7 +94,7 @@ TEST_CASE("what a peer still has to read is not overwritten") {
   std::vector<program> programs;
   cursor at[3];
   for (int rank = 0; rank < 3; ++rank) {
-    programs.push_back(compile(wasteful{}, rank, 3));
+    programs.push_back(compile(laws::wasteful{}, rank, 3));
     buffers.emplace_back(c.input(rank), std::vector<std::size_t>{40});
     at[rank].place = t.ranks[detail::index(rank)].post(programs.back(), laws::part_of(c, buffers.back(), programs.back()));
   }
@@ -136,6 +115,95 @@ TEST_CASE("what a peer still has to read is not overwritten") {
   CHECK(advance(0));
   CHECK(t.ranks[2].drain(programs[2], at[2].place, deadline::poll()));
   for (const auto& buffer : buffers) CHECK(c.is_mean(buffer.values(), programs[0], true));
+}
+
+TEST_CASE("what a peer still has to read in scratch is not overwritten either, and a buffer gets its result when it is no longer read") {
+  table t(4);
+  const laws::mean_case<float> c{.count = 40, .seed = 1};
+  std::deque<laws::scattered<float>> buffers;
+  std::vector<program> programs;
+  cursor at[4];
+  for (int rank = 0; rank < 4; ++rank) {
+    programs.push_back(compile(recursive_doubling{}, rank, 4));
+    buffers.emplace_back(c.input(rank), std::vector<std::size_t>{7, 33});
+    at[rank].place = t.ranks[detail::index(rank)].post(programs.back(), laws::part_of(c, buffers.back(), programs.back()));
+  }
+  const auto advance = [&](int rank) {
+    return run(programs[detail::index(rank)], t.ranks[detail::index(rank)], at[rank], deadline::poll());
+  };
+  CHECK_FALSE(advance(0));
+  CHECK(at[0].round == 1);
+  CHECK(buffers[0].values() == c.input(0));  // the sum is in scratch
+  CHECK_FALSE(advance(2));
+  CHECK_FALSE(advance(3));
+  CHECK(at[3].round == 1);  // it needs rank 1
+  CHECK_FALSE(advance(0));  // rank 2 is ready, but rank 1 has not read what lies in the buffer
+  CHECK(at[0].round == 1);
+  CHECK(buffers[0].values() == c.input(0));
+  CHECK(advance(1));
+  CHECK(advance(0));
+  CHECK_FALSE(t.ranks[0].drain(programs[0], at[0].place, deadline::poll()));  // rank 2 has still to read its scratch
+  CHECK(advance(2));
+  CHECK(t.ranks[0].drain(programs[0], at[0].place, deadline::poll()));
+  CHECK(advance(3));
+  for (const auto& buffer : buffers) CHECK(c.is_mean(buffer.values(), programs[0], true));
+}
+
+TEST_CASE("scratch is allocated by the first collective that needs it, one a slot, and kept") {
+  table t(2, 2);
+  const program ps[] = {compile(recursive_doubling{}, 0, 2), compile(recursive_doubling{}, 1, 2)};
+  const auto sum = [&](std::size_t n, bool both_slots) {
+    const laws::scattered<float> a(std::vector<float>(n, 1)), b(std::vector<float>(n, 2)), c(std::vector<float>(n, 3)),
+        d(std::vector<float>(n, 4));
+    std::vector<cursor> at[2];
+    for (const std::size_t r : {0u, 1u}) {
+      at[r].push_back({.place = t.ranks[r].post(ps[r], {.buffer = (r == 0 ? a : b).view(), .weight = 1})});
+      if (both_slots) at[r].push_back({.place = t.ranks[r].post(ps[r], {.buffer = (r == 0 ? c : d).view(), .weight = 1})});
+    }
+    for (std::size_t i = 0; i < at[0].size(); ++i)  // in their order
+      for (int turn = 0; turn < 4; ++turn) run(ps[turn % 2], t.ranks[turn % 2], at[turn % 2][i], deadline::poll());
+    CHECK(a.values() == std::vector<float>(n, 1.5f));
+    CHECK(b.values() == std::vector<float>(n, 1.5f));
+    CHECK(c.values() == std::vector<float>(n, both_slots ? 3.5f : 3));
+    CHECK(d.values() == std::vector<float>(n, both_slots ? 3.5f : 4));
+    CHECK((a.guards_intact() && b.guards_intact() && c.guards_intact() && d.guards_intact()));
+  };
+  const auto memory = [&](std::size_t slot) { return t.lane(0).scratch[slot].data(); };
+  CHECK(t.lane(0).scratch.size() == 2);
+  CHECK((memory(0) == nullptr && memory(1) == nullptr));
+  sum(100, true);
+  const std::byte *const first = memory(0), *const second = memory(1);
+  CHECK((first != nullptr && second != nullptr && first != second));
+  CHECK(reinterpret_cast<std::uintptr_t>(first) % 64 == 0);
+  CHECK(t.lane(0).scratch[0].size() == 400);
+  for (const std::size_t n : {100u, 1u, 0u, 77u}) {
+    sum(n, true);
+    CHECK((memory(0) == first && memory(1) == second));
+  }
+  sum(5000, false);
+  CHECK(t.lane(0).scratch[0].size() == 20'000);
+  CHECK(memory(1) == second);
+
+  table in_place(2, 2);
+  const program ring_steps = compile(ring{}, 0, 2);
+  program pass = ps[0];
+  pass.fused = true;
+  const laws::scattered<float> a({1, 2, 3});
+  in_place.ranks[0].post(ring_steps, {.buffer = a.view(), .weight = 1});
+  in_place.ranks[0].post(pass, {.buffer = a.view(), .weight = 1});
+  CHECK((in_place.lane(0).scratch[0].data() == nullptr && in_place.lane(0).scratch[1].data() == nullptr));
+}
+
+TEST_CASE("scratch outlives its channel, for a peer that is late to leave it") {
+  table t(2);
+  const program ps[] = {compile(recursive_doubling{}, 0, 2), compile(recursive_doubling{}, 1, 2)};
+  const laws::scattered<float> a({1, 2, 3}), b({4, 5, 6});
+  {
+    thread_channel gone(t.outcome, t.shared, 0, 2, 1);
+    gone.post(ps[0], {.buffer = a.view(), .weight = 1});
+  }
+  CHECK(t.lane(0).scratch[0].size() == 12);
+  CHECK(t.lane(0).posts[0].scratch.data == t.lane(0).scratch[0].data());
 }
 
 TEST_CASE("a channel keeps twice as many postings as may be under way, and a power of two") {

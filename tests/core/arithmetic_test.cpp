@@ -207,16 +207,20 @@ TEST_CASE_TEMPLATE("sums, quotients and both in one are those of scalar loops, f
       INFO("total weight " << total);
       int wrong = 0;
       for (const std::size_t n : sizes()) {
-        auto b = blocks<T>(4, n, random, what);
-        add(b[0].at(), b[3].at(), n);
-        add_divide(b[1].at(), b[3].at(), n, divisor<T>(total));
+        auto b = blocks<T>(7, n, random, what);
+        add(b[0].at(), b[0].at(), b[3].at(), n);
+        add_divide(b[1].at(), b[1].at(), b[3].at(), n, divisor<T>(total));
         divide(b[2].at(), n, divisor<T>(total));
+        add(b[4].at(), b[3].at(), b[6].at(), n);
+        add_divide(b[5].at(), b[3].at(), b[6].at(), n, divisor<T>(total));
         for (std::size_t i = 0; i < n; ++i) {
           if (!same(b[0].at()[i], stored(b[0].before[i] + b[3].before[i]))) ++wrong;
           if (!same(b[1].at()[i], quotient(stored(b[1].before[i] + b[3].before[i]), total))) ++wrong;
           if (!same(b[2].at()[i], quotient(b[2].before[i], total))) ++wrong;
+          if (!same(b[4].at()[i], stored(b[3].before[i] + b[6].before[i]))) ++wrong;
+          if (!same(b[5].at()[i], quotient(stored(b[3].before[i] + b[6].before[i]), total))) ++wrong;
         }
-        if (!intact(b) || !b[3].unchanged()) ++wrong;
+        if (!intact(b) || !b[3].unchanged() || !b[6].unchanged()) ++wrong;
       }
       CHECK(wrong == 0);
     }
@@ -255,7 +259,7 @@ TEST_CASE_TEMPLATE("where nobody contributed the quotient is +0, whatever was th
     CHECK(same(divisor<T>(0)(x), T(0)));
     T one = x, sum = x;
     divide(&one, 1, divisor<T>(0));
-    add_divide(&sum, &one, 1, divisor<T>(0));
+    add_divide(&sum, &sum, &one, 1, divisor<T>(0));
     CHECK((same(one, T(0)) && same(sum, T(0))));
   }
 }
@@ -303,16 +307,16 @@ TEST_CASE_TEMPLATE("a join puts the divided tree into one buffer and leaves the 
       INFO(ranks << " ranks, total weight " << total);
       int wrong = 0;
       for (const std::size_t n : few_sizes) {
-        auto all = blocks<T>(ranks, n, random, n % 2 == 0 ? kind::ordinary : kind::special);
+        auto all = blocks<T>(ranks + 1, n, random, n % 2 == 0 ? kind::ordinary : kind::special);
         const auto at = pointers_to(all);
-        const int own = static_cast<int>(n) % ranks;
-        join_all<T>(at.data(), ranks, own, divisor<T>(total), n);
+        const int to = static_cast<int>(n) % (ranks + 1);  // an input, or the one behind them
+        join_all<T>(at.data(), ranks, to, divisor<T>(total), n);
         for (std::size_t i = 0; i < n; ++i) {
           const auto leaf = [&](int j) { return all[static_cast<std::size_t>(j)].before[i]; };
-          if (!same(at[static_cast<std::size_t>(own)][i], quotient(tree_of<T>(leaf, plus<T>, 0, ranks), total))) ++wrong;
+          if (!same(at[static_cast<std::size_t>(to)][i], quotient(tree_of<T>(leaf, plus<T>, 0, ranks), total))) ++wrong;
         }
-        for (int j = 0; j < ranks; ++j)
-          if (j != own && !all[static_cast<std::size_t>(j)].unchanged()) ++wrong;
+        for (int j = 0; j <= ranks; ++j)
+          if (j != to && !all[static_cast<std::size_t>(j)].unchanged()) ++wrong;
         if (!intact(all)) ++wrong;
       }
       CHECK(wrong == 0);

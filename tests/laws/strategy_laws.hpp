@@ -20,9 +20,11 @@
 #include <span>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "gradsync/collective/compile.hpp"
+#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/verify.hpp"
 
@@ -37,8 +39,9 @@ constexpr bool proved(const S& s, int size) {
 
 template <strategy S>
 std::vector<program> compile_all(const S& s, int size) {
+  const placement places(s, size);
   std::vector<program> programs;
-  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, size));
+  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, places));
   return programs;
 }
 
@@ -85,34 +88,70 @@ inline std::size_t together(std::span<const operation> ops, std::size_t i) {
   return n;
 }
 
-/// Performs an operation (a join as a whole) of program `p` on `mine`, reading what peers hold from `peers`.
-inline void perform(const program& p, const operation& op, const std::vector<buffer>& peers, buffer& mine, float weight) {
-  const std::size_t last = first_element(mine.size(), p.chunks, op.first + op.count);
-  for (std::size_t i = first_element(mine.size(), p.chunks, op.first); i < last; ++i) {
-    const float theirs = peers[index(op.peer)][i];
-    if (op.what == operation::kind::copy) mine[i] = theirs;
-    if (op.what == operation::kind::add) mine[i] += theirs;
-    if (op.what == operation::kind::join) mine[i] = scalar_tree(peers, i, 0, peers.size());
-    if (op.divides) mine[i] /= weight;
+/// What a rank holds: its buffer, and in scratch the second places of some of the elements, numbers at first that no sum survives.
+struct holding {
+  holding(const program& p, buffer lent)
+      : values(std::move(lent)), scratch_begin(first_element(values.size(), p.chunks, p.scratch_first)),
+        scratch(first_element(values.size(), p.chunks, p.scratch_first + p.scratch_count) - scratch_begin, std::nanf("")) {}
+
+  float& at(region where, std::size_t i) { return where == region::buffer ? values.at(i) : scratch.at(i - scratch_begin); }
+
+  buffer values;
+  std::size_t scratch_begin;
+  buffer scratch;
+};
+
+inline std::vector<holding> held_by(const std::vector<program>& programs, const std::vector<buffer>& buffers) {
+  std::vector<holding> all;
+  for (std::size_t rank = 0; rank < programs.size(); ++rank) all.emplace_back(programs[rank], buffers[rank]);
+  return all;
+}
+
+inline std::vector<buffer> values_of(const std::vector<holding>& all) {
+  std::vector<buffer> values;
+  for (const holding& h : all) values.push_back(h.values);
+  return values;
+}
+
+/// Performs an operation, or the operations of a join, of program `p` on `mine`, reading what peers hold from `peers`.
+inline void perform(const program& p, std::span<const operation> now, std::vector<holding>& peers, holding& mine, float weight) {
+  const operation& op = now[0];
+  const std::size_t last = first_element(mine.values.size(), p.chunks, op.first + op.count);
+  for (std::size_t i = first_element(mine.values.size(), p.chunks, op.first); i < last; ++i) {
+    std::vector<buffer> joined(peers.size());
+    if (op.what == operation::kind::join) joined[index(p.rank)] = {mine.at(op.own, i)};
+    for (const operation& each : now) joined[index(each.peer)] = {peers[index(each.peer)].at(each.from, i)};
+    const float theirs = joined[index(op.peer)][0];
+    float& to = mine.at(op.to, i);
+    if (op.what == operation::kind::copy) to = theirs;
+    if (op.what == operation::kind::add) to = mine.at(op.own, i) + theirs;
+    if (op.what == operation::kind::join) to = scalar_tree(joined, 0, 0, joined.size());
+    if (op.divides) to /= weight;
   }
 }
 
 /// All ranks, round by round: every receive sees what its peer held before the round. `rounds` < 0: all.
-inline std::vector<buffer> played(const std::vector<program>& programs, std::vector<buffer> buffers, float weight, int rounds = -1) {
+inline std::vector<holding> play(const std::vector<program>& programs, const std::vector<buffer>& buffers, float weight, int rounds = -1) {
+  std::vector<holding> all = held_by(programs, buffers);
   for (int k = 0; k < (rounds < 0 ? programs[0].rounds() : rounds); ++k) {
-    const std::vector<buffer> before = buffers;
+    std::vector<holding> before = all;
     for (const program& p : programs) {
       const auto ops = p.round(k);
       for (std::size_t i = 0; i < ops.size(); i += together(ops, i))
-        if (ops[i].what != operation::kind::send) perform(p, ops[i], before, buffers[index(p.rank)], weight);
+        if (ops[i].what != operation::kind::send) perform(p, ops.subspan(i, together(ops, i)), before, all[index(p.rank)], weight);
     }
   }
-  return buffers;
+  return all;
+}
+
+inline std::vector<buffer> played(const std::vector<program>& programs, const std::vector<buffer>& buffers, float weight) {
+  return values_of(play(programs, buffers, weight));
 }
 
 /// All ranks in one memory, operation by operation in a random order, as far as readiness and hazards let them. Empty if they get stuck.
-inline std::vector<buffer> pulled(const std::vector<program>& programs, std::vector<buffer> buffers, float weight, unsigned seed) {
+inline std::vector<buffer> pulled(const std::vector<program>& programs, const std::vector<buffer>& buffers, float weight, unsigned seed) {
   std::mt19937 random{seed};
+  std::vector<holding> all = held_by(programs, buffers);
   const std::size_t size = programs.size();
   std::vector<int> done(size, 0);            // rounds
   std::vector<std::size_t> next(size, 0);    // operation of the round under way
@@ -128,7 +167,7 @@ inline std::vector<buffer> pulled(const std::vector<program>& programs, std::vec
         for (int h = op.hazard_begin; h < op.hazard_end; ++h)
           if (done[index(p.hazards[index(h)].peer)] <= p.hazards[index(h)].round) return false;
       }
-      perform(p, ops[next[rank]], buffers, buffers[rank], weight);
+      perform(p, ops.subspan(next[rank], n), all, all[rank], weight);
       next[rank] += n;
     }
     if (next[rank] >= ops.size()) {
@@ -147,21 +186,22 @@ inline std::vector<buffer> pulled(const std::vector<program>& programs, std::vec
     if (moved) continue;
     for (std::size_t rank = 0; rank < size; ++rank)
       if (done[rank] != programs[rank].rounds()) return {};
-    return buffers;
+    return values_of(all);
   }
 }
 
-/// In every round the sends of each pair are the reads of its other end, in order, with the same ranges.
+/// In every round the sends of each pair are the reads of its other end, in order, with the same ranges and places.
 inline bool messages_match(const std::vector<program>& programs) {
-  using message = std::tuple<int, int>;
+  using message = std::tuple<int, int, region>;
   for (int k = 0; k < programs[0].rounds(); ++k)
     for (const program& from : programs)
       for (const program& to : programs) {
         std::vector<message> sent, read;
         for (const operation& op : from.round(k))
-          if (op.what == operation::kind::send && op.peer == to.rank) sent.push_back({op.first, op.count});
+          if (op.what == operation::kind::send && op.peer == to.rank) sent.push_back({op.first, op.count, op.from});
         for (const operation& op : to.round(k))
-          if (op.what != operation::kind::send && op.peer == from.rank) read.push_back({op.first, op.count});
+          if (op.what != operation::kind::send && op.peer == from.rank && from.rank != to.rank)
+            read.push_back({op.first, op.count, op.from});
         if (sent != read) return false;
       }
   return true;
@@ -181,7 +221,7 @@ inline int messages_sent(const program& p) {
 }
 
 /// What a rank must keep beside its buffer where peers' memory can't be read: all that arrives in one round to be added.
-inline double scratch_bytes(const program& p, double bytes) {
+inline double arriving_bytes(const program& p, double bytes) {
   double most = 0;
   for (int k = 0; k < p.rounds(); ++k) {
     double arriving = 0;
@@ -224,15 +264,31 @@ void sharding_laws(const S& s, const std::vector<program>& programs) {
   CHECK(s.reduce_rounds(size) <= s.rounds(size));
   const auto input = random_buffers(size, 3 * chunks, true, 5);
   const float weight = size == 1 ? 1.0f : 7.0f;  // one rank does not divide
-  const auto halfway = played(programs, input, weight, s.reduce_rounds(size));
+  const placement places(s, size);
+  auto halfway = play(programs, input, weight, s.reduce_rounds(size));
   const buffer mean = tree_mean(input, weight);
   bool whole = true;
   for (int c = 0; c < chunks; ++c) {
     const int owner = s.owner(c, size);
     REQUIRE((owner >= 0 && owner < size));
-    for (int i = 3 * c; i < 3 * c + 3; ++i) whole = whole && halfway[index(owner)][index(i)] == mean[index(i)];
+    const region where = places.before(s.reduce_rounds(size), owner, c);
+    for (int i = 3 * c; i < 3 * c + 3; ++i) whole = whole && halfway[index(owner)].at(where, index(i)) == mean[index(i)];
   }
   CHECK(whole);
+}
+
+/// A program of a strategy that is in place says nothing of scratch. Any other needs it for the chunks that the proof counts, at most.
+inline void scratch_laws(const std::vector<program>& programs, const proof& p) {
+  int most = 0;
+  bool all_in_buffer = true;
+  for (const program& each : programs) {
+    most = std::max(most, each.scratch_count);
+    for (const operation& op : each.operations)
+      all_in_buffer = all_in_buffer && op.from == region::buffer && op.own == region::buffer && op.to == region::buffer;
+  }
+  CHECK(most == p.scratch_chunks);
+  CHECK(p.in_place == all_in_buffer);
+  CHECK(p.in_place == (most == 0));
 }
 
 /// The mean of `count` elements, played both ways, for a strategy of the level `proved_level`.
@@ -271,6 +327,8 @@ void strategy_laws(const S& s, int largest = 9) {
     CHECK(any_round_any_time(s, size));
     const auto programs = compile_all(s, size);
     CHECK(messages_match(programs));
+    scratch_laws(programs, p);
+    if (p.in_place) CHECK(programs[0].rounds() == s.rounds(size));
     for (const int count : {0, 1, 3, 3 * s.chunks(size) + 1}) mean_laws(programs, p.reproducibility, count);
     if constexpr (sharding<S>) sharding_laws(s, programs);
   }

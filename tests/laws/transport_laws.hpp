@@ -31,39 +31,19 @@
 #include <vector>
 
 #include "gradsync/collective/compile.hpp"
+#include "gradsync/collective/direct.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/run.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
 #include "tests/laws/scattered.hpp"
+#include "tests/laws/strategies.hpp"
 
 namespace gradsync::laws {
-
-/// Native's rounds by a strategy that no transport may run as a pass of its own; the joins are in the first round.
-struct direct : native {
-  static constexpr bool fused = false;
-  constexpr const char* name() const { return "direct"; }
-};
-
-/// All additions on rank 0, by a join; one chunk, so that most ranks have nothing to add.
-struct everything_on_rank_0 {
-  constexpr const char* name() const { return "everything_on_rank_0"; }
-  constexpr level claim(int) const { return level::canonical; }
-  constexpr int chunks(int) const { return 1; }
-  constexpr int rounds(int size) const { return size > 1 ? 2 : 0; }
-  template <class Post>
-  constexpr void round(int k, int rank, int size, Post&& post) const {
-    if (k == 0 && rank > 0) post(send{0, 0, 1});
-    if (k == 1 && rank > 0) post(receive{0, 0, 1, effect::copy});
-    for (int peer = 1; rank == 0 && peer < size; ++peer) {
-      if (k == 0) post(receive{peer, 0, 1, effect::join});
-      else post(send{peer, 0, 1});
-    }
-  }
-};
 
 /// `f(program, canonical)` for a rank's program of each strategy.
 template <class F>
@@ -71,12 +51,18 @@ void each_program(int rank, int size, F&& f) {
   const auto with = [&](const auto& s) { f(compile(s, rank, size), s.claim(size) == level::canonical); };
   with(native{});
   with(direct{});
-  with(everything_on_rank_0{});
+  with(everyone_to_rank_0{});
   with(tree{.segments = 1});
   with(tree{.segments = 4});
   with(ring{});
   with(halving_doubling{});
+  with(recursive_doubling{});
+  with(everyone_joins{});
+  with(handed_down{});
+  with(beside<ring, recursive_doubling>{});
 }
+
+inline constexpr int all_strategies = 11;
 
 /// Runs `f`, which lends memory to a channel. Where it throws, all ranks are told, and none is in the memory when the exception goes on.
 template <class Comm, class Channel, class F>
@@ -274,8 +260,8 @@ void mean_laws_of(Comm& comm) {
 
 /// Every strategy gives the mean, to the bit if its order is canonical, with the same bits on all ranks in any case.
 template <class Run>
-void mean_laws(Run&& run, int largest = 9) {
-  for (int size = 1; size <= largest; ++size) run(size, [](auto& comm) { mean_laws_of<float>(comm), mean_laws_of<double>(comm); });
+void mean_laws(Run&& run, std::initializer_list<int> sizes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13}) {
+  for (const int size : sizes) run(size, [](auto& comm) { mean_laws_of<float>(comm), mean_laws_of<double>(comm); });
 }
 
 /// Several channels, and several collectives in each, advanced in turns that differ from rank to rank.
@@ -433,8 +419,6 @@ void doomed(Comm& comm, int which, const buffer_view& buffer, bool polling) {
     });
   });
 }
-
-inline constexpr int all_strategies = 7;
 
 /// One rank posts another count or type: an error on all ranks that names it, and nobody reads beyond a buffer.
 template <class Run>

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Turns a strategy into one rank's program (comm/program.hpp): flat, coalesced, with the division in its place and the hazards of each
-/// write.
+/// Turns a strategy into one rank's program (comm/program.hpp): flat, coalesced, with the division in its place, each chunk in the right
+/// one of its places, and the hazards of each write.
 ///
 ///     const program steps = compile(ring{}, rank, size);
 ///
-/// Compiles what `verify` accepts; of another strategy the program is as wrong as the strategy.
+/// Compiles what `verify` accepts; of another strategy the program is as wrong as the strategy. Whoever compiles for many ranks makes the
+/// placement once: it looks at all ranks, while the rest takes what one rank and its peers post.
 #pragma once
 
 #include <algorithm>  // sorting hazards and joins
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/comm/program.hpp"
 
@@ -24,28 +26,25 @@ namespace detail {
 template <strategy S>
 class compiler {
  public:
-  compiler(const S& s, int rank, int size)
-      : strategy_(s), rank_(rank), size_(size), chunks_(s.chunks(size)), divisions_(index(size)), readers_of_(index(chunks_)) {}
+  compiler(const S& s, int rank, const placement& places)
+      : strategy_(s), places_(places), rank_(rank), size_(places.size()), chunks_(s.chunks(size_)), divisions_(index(size_)),
+        readers_of_(2 * index(chunks_)) {}
 
   program run() {
-    program_ = {strategy_.name(), rank_, size_, chunks_, is_fused<S>(), {}, {0}, {}, {}};
+    const auto [scratch_first, scratch_count] = places_.scratch_of(rank_);
+    program_ = {strategy_.name(), rank_, size_, chunks_, is_fused<S>(), {}, {0}, {}, {}, scratch_first, scratch_count};
     std::vector<int> last_read(index(size_), -1);
-    for (int k = 0; k < strategy_.rounds(size_); ++k) {
+    const int rounds = strategy_.rounds(size_);
+    for (int k = 0; k < rounds; ++k) {
       const std::vector<operation> sent = sends(k);
       program_.operations.insert(program_.operations.end(), sent.begin(), sent.end());
-      const std::vector<operation> received = receives(k, rank_);
-      for (operation op : received) {
-        add_hazards(op);
-        program_.operations.push_back(op);
-      }
-      for (const operation& op : received)
-        for (int c = op.first; c < op.first + op.count; ++c) readers_of_[index(c)].clear();
+      write(receives(k, rank_));
       for (const operation& op : sent) {
-        for (int c = op.first; c < op.first + op.count; ++c) readers_of_[index(c)].push_back({op.peer, k});
+        for (int c = op.first; c < op.first + op.count; ++c) readers_of(op.from, c).push_back({op.peer, k});
         last_read[index(op.peer)] = k;
       }
-      program_.round_begin.push_back(static_cast<int>(program_.operations.size()));
     }
+    if (places_.settles()) write(settling(rounds));
     for (int peer = 0; peer < size_; ++peer)
       if (last_read[index(peer)] >= 0) program_.readers.push_back({peer, last_read[index(peer)]});
     return std::move(program_);
@@ -53,6 +52,27 @@ class compiler {
 
  private:
   using kind = operation::kind;
+
+  std::vector<hazard>& readers_of(region where, int chunk) { return readers_of_[2 * index(chunk) + (where == region::scratch ? 1 : 0)]; }
+
+  // The writes of a round, which end it.
+  void write(const std::vector<operation>& all) {
+    for (operation op : all) {
+      add_hazards(op);
+      program_.operations.push_back(op);
+    }
+    for (const operation& op : all)
+      for (int c = op.first; c < op.first + op.count; ++c) readers_of(op.to, c).clear();
+    program_.round_begin.push_back(static_cast<int>(program_.operations.size()));
+  }
+
+  // Brings home what ends in scratch.
+  std::vector<operation> settling(int rounds) const {
+    std::vector<operation> all;
+    for (int c = 0; c < chunks_; ++c)
+      if (places_.before(rounds, rank_, c) == region::scratch) append(all, {kind::copy, false, rank_, c, 1, 0, 0, region::scratch});
+    return all;
+  }
 
   const std::vector<division>& divisions(int rank) {
     std::vector<division>& known = divisions_[index(rank)];
@@ -73,40 +93,61 @@ class compiler {
       if constexpr (std::is_same_v<decltype(message), receive>) {
         for (int c = message.first; c < message.first + message.count; ++c) {
           const division& d = divided[index(c)];
-          const kind what = message.what == effect::copy ? kind::copy : kind::add;
           if (message.what == effect::join) joined.push_back(c);
-          else append(all, {what, d.round == k && d.receive == i, message.from, c, 1, 0, 0});
+          else if (message.what == effect::copy) append(all, placed(k, rank, {kind::copy, false, message.from, c, 1, 0, 0}));
+          else append(all, placed(k, rank, {kind::add, d.round == k && d.receive == i, message.from, c, 1, 0, 0}));
         }
         ++i;
       }
     });
-    append_joins(all, joined, rank, [&](int chunk) { return divided[index(chunk)].round == k; });
+    append_joins(all, joined, k, rank);
     return all;
   }
 
+  // A message of one chunk to `rank` in round k, with the chunk's places.
+  operation placed(int k, int rank, operation chunk) const {
+    chunk.from = places_.before(k, chunk.peer, chunk.first);
+    chunk.to = places_.after(k, rank, chunk.first);
+    if (chunk.what != kind::copy) chunk.own = places_.before(k, rank, chunk.first);
+    return chunk;
+  }
+
+  static bool covers(const operation& op, int chunk) { return op.first <= chunk && chunk < op.first + op.count; }
+  static bool alike(const operation& a, const operation& b) {
+    return a.what == b.what && a.divides == b.divides && a.peer == b.peer && a.from == b.from && a.own == b.own && a.to == b.to;
+  }
+
   // Adds a chunk to the peer's last message if that may grow by it, else as a message of its own.
-  static void append(std::vector<operation>& all, const operation& chunk) {
+  static void append(std::vector<operation>& all, operation chunk) {
+    if (chunk.own != chunk.to)  // the second of several additions finds the sum of the first where that went
+      for (const operation& op : all) chunk.own = covers(op, chunk.first) ? chunk.to : chunk.own;
     for (auto op = all.rbegin(); op != all.rend(); ++op) {
       if (op->peer == chunk.peer) {
-        if (op->what != chunk.what || op->divides != chunk.divides || op->first + op->count != chunk.first) break;
+        if (!alike(*op, chunk) || op->first + op->count != chunk.first) break;
         ++op->count;
         return;
       }
-      if (op->first <= chunk.first && chunk.first < op->first + op->count) break;  // an addition that was posted before this one
+      if (covers(*op, chunk.first)) break;  // an addition that was posted before this one
     }
     all.push_back(chunk);
   }
 
-  // Every other rank sends each of the chunks.
-  template <class Divides>
-  void append_joins(std::vector<operation>& all, std::vector<int>& chunks, int rank, const Divides& divides) const {
+  // Every other rank sends each of the chunks; their messages grow together.
+  void append_joins(std::vector<operation>& all, std::vector<int>& chunks, int k, int rank) {
     std::sort(chunks.begin(), chunks.end());
     chunks.erase(std::unique(chunks.begin(), chunks.end()), chunks.end());
-    for (std::size_t begin = 0, end = 0; begin < chunks.size(); begin = end) {
-      const bool divided = divides(chunks[begin]);
-      for (end = begin + 1; end < chunks.size() && chunks[end] == chunks[end - 1] + 1 && divides(chunks[end]) == divided;) ++end;
+    const auto others = static_cast<std::ptrdiff_t>(size_) - 1;
+    std::vector<operation> next;
+    for (bool first = true; const int c : chunks) {
+      next.clear();
       for (int peer = 0; peer < size_; ++peer)
-        if (peer != rank) all.push_back({kind::join, divided, peer, chunks[begin], static_cast<int>(end - begin), 0, 0});
+        if (peer != rank) next.push_back(placed(k, rank, {kind::join, divisions(rank)[index(c)].round == k, peer, c, 1, 0, 0}));
+      const bool grows =
+          !first && all.back().first + all.back().count == c && std::equal(next.begin(), next.end(), all.end() - others, alike);
+      if (!grows) all.insert(all.end(), next.begin(), next.end());
+      else
+        for (auto op = all.end() - others; op != all.end(); ++op) ++op->count;
+      first = false;
     }
   }
 
@@ -124,10 +165,10 @@ class compiler {
     for (const send& s : posted) {
       int& left = messages[index(s.to)];
       if (left == 1 && s.count == 1) {  // nothing to cut or to coalesce, so the receiver need not be asked
-        all.push_back({kind::send, false, s.to, s.first, 1, 0, 0});
+        all.push_back({kind::send, false, s.to, s.first, 1, 0, 0, places_.before(k, rank_, s.first)});
       } else if (left > 0) {
         for (const operation& op : receives(k, s.to))
-          if (op.peer == rank_) all.push_back({kind::send, false, s.to, op.first, op.count, 0, 0});
+          if (op.peer == rank_) all.push_back({kind::send, false, s.to, op.first, op.count, 0, 0, op.from});
         left = 0;  // all of them are done with the first
       }
     }
@@ -138,7 +179,7 @@ class compiler {
     op.hazard_begin = static_cast<int>(program_.hazards.size());
     std::vector<hazard> reads;
     for (int c = op.first; c < op.first + op.count; ++c)
-      for (const hazard& h : readers_of_[index(c)]) reads.push_back(h);
+      for (const hazard& h : readers_of(op.to, c)) reads.push_back(h);
     const auto later_first = [](const hazard& a, const hazard& b) { return a.peer != b.peer ? a.peer < b.peer : a.round > b.round; };
     std::sort(reads.begin(), reads.end(), later_first);
     for (std::size_t i = 0; i < reads.size(); ++i)
@@ -147,9 +188,10 @@ class compiler {
   }
 
   const S& strategy_;
+  const placement& places_;
   int rank_, size_, chunks_;
   std::vector<std::vector<division>> divisions_;  // per rank, once asked for
-  std::vector<std::vector<hazard>> readers_of_;   // per chunk: who was sent it, and when, since it was last written
+  std::vector<std::vector<hazard>> readers_of_;   // per chunk and region: who was sent it, and when, since it was last written
   program program_;
 };
 
@@ -157,8 +199,12 @@ class compiler {
 
 /// The part of `rank` in a strategy that `verify` accepts for `size`; any other gives a program that no transport should run.
 template <strategy S>
+program compile(const S& s, int rank, const placement& places) {
+  return detail::compiler<S>{s, rank, places}.run();
+}
+template <strategy S>
 program compile(const S& s, int rank, int size) {
-  return detail::compiler<S>{s, rank, size}.run();
+  return compile(s, rank, placement(s, size));
 }
 
 }  // namespace gradsync

@@ -11,12 +11,15 @@
 ///         0     0   1  1        add, divide
 ///         1     1   0  1        copy
 ///         1     0   1  0        copy
+///
+/// Where chunks lie in scratch, or go there, the line says so.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "gradsync/collective/compile.hpp"
+#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
 
 namespace gradsync {
@@ -34,8 +37,11 @@ inline std::string line_of(int round, int rank, const operation& op) {
   std::string chunks = std::to_string(op.first);
   if (op.count > 1) chunks += ".." + std::to_string(op.first + op.count - 1);
   if (chunks.size() < 7) chunks.resize(7, ' ');
-  const std::string what = std::string(name_of(op.what)) + (op.divides ? ", divide\n" : "\n");
-  return right_aligned(round, 5) + right_aligned(op.peer, 6) + right_aligned(rank, 4) + "  " + chunks + "  " + what;
+  std::string what = name_of(op.what);
+  if (op.from == region::scratch) what += " from scratch";
+  if (op.divides) what += ", divide";
+  if (op.to == region::scratch) what += ", into scratch";
+  return right_aligned(round, 5) + right_aligned(op.peer, 6) + right_aligned(rank, 4) + "  " + chunks + "  " + what + "\n";
 }
 
 }  // namespace detail
@@ -43,13 +49,15 @@ inline std::string line_of(int round, int rank, const operation& op) {
 /// One line a message, as it is compiled (adjacent chunks together), ending with a line feed each. `s` is one that `verify` accepts.
 template <strategy S>
 std::string print(const S& s, int size) {
+  const placement places(s, size);
   std::vector<program> programs;
-  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, size));
+  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, places));
   std::string text = s.name();
   text += " on " + detail::counted(size, "rank") + ": " + detail::counted(s.chunks(size), "chunk") + ", ";
-  text += detail::counted(s.rounds(size), "round") + ", claims " + name_of(s.claim(size)) + "\n";
+  text += detail::counted(s.rounds(size), "round") + (places.settles() ? " and one to copy home" : "");
+  text += std::string(", claims ") + name_of(s.claim(size)) + "\n";
   if (s.rounds(size) > 0) text += "round  from  to  chunks   what\n";
-  for (int k = 0; k < s.rounds(size); ++k)
+  for (int k = 0; k < programs[0].rounds(); ++k)
     for (const program& p : programs)
       for (const operation& op : p.round(k))
         if (op.what != operation::kind::send) text += detail::line_of(k, p.rank, op);

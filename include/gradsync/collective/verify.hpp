@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/violation.hpp"
 #include "gradsync/core/arithmetic.hpp"  // the shape of the canonical tree
@@ -30,13 +31,14 @@ struct proof {
   bool agreed = false;        ///< the same order of additions on all ranks
   bool uniform = false;       ///< for all chunks too
   bool canonical = false;     ///< the order is that of the canonical tree over ranks
-  bool in_place = false;      ///< peers may read each other's memory directly
   bool one_division = false;  ///< on every rank each chunk was divided exactly once, after the last addition (one rank: by the caller)
+  bool in_place = false;      ///< no rank sends and writes a chunk in one round: programs need no scratch (collective/placement.hpp)
+  int scratch_chunks = 0;     ///< else for how many of its chunks the rank needs scratch that needs most
   level reproducibility = level::none;
   violation first;  ///< of all violations
 
-  /// The sum is right, and ranks may run it on each other's memory.
-  constexpr bool sound() const { return ordered && complete && agreed && in_place && one_division; }
+  /// The sum is right on all ranks.
+  constexpr bool sound() const { return ordered && complete && agreed && one_division; }
   /// Sound, and as reproducible as the strategy claims.
   constexpr bool holds() const { return first.what == violation::kind::none; }
 };
@@ -132,7 +134,6 @@ class prover {
     held_.assign(cell(size_, 0, chunks_), {});  // resize() of numbers is no constant expression with clang 14
     divisions_.assign(held_.size(), {});
     queues_.assign(cell(size_, 0, size_), {});
-    sent_by_.assign(index(chunks_), -1);
     written_by_.assign(index(chunks_), -1);
     write_of_.assign(index(chunks_), 0);
     for (int r = 0; r < size_; ++r) {
@@ -140,7 +141,7 @@ class prover {
       for (int c = 0; c < chunks_; ++c) at(r, c) = {leaf_shape(r), leaf_shape(r), 1, 0};
       find_divisions(strategy_, r, size_, divisions_.data() + cell(r, 0, chunks_));
     }
-    proof_.ordered = proof_.complete = proof_.agreed = proof_.uniform = proof_.canonical = proof_.in_place = proof_.one_division = true;
+    proof_.ordered = proof_.complete = proof_.agreed = proof_.uniform = proof_.canonical = proof_.one_division = true;
   }
 
   constexpr void check(int rank, int peer, int first, int count) {
@@ -190,15 +191,8 @@ class prover {
   // Every receive reads what its peer held before the round, so the writes wait until all have read.
   constexpr void receive_all() {
     writes_.clear();
-    std::size_t next_send = 0, next_receive = 0;
-    for (int r = 0; r < size_; ++r) {
-      for (; next_send < sends_.size() && sends_[next_send].rank == r; ++next_send)
-        for (int i = 0; i < sends_[next_send].what.count; ++i) sent_by_[index(sends_[next_send].what.first + i)] = stamp(r);
-      for (; next_receive < receives_.size() && receives_[next_receive].rank == r; ++next_receive) {
-        const posted_receive& posted = receives_[next_receive];
-        for (int i = 0; i < posted.what.count; ++i) write(posted, posted.what.first + i);
-      }
-    }
+    for (const posted_receive& r : receives_)
+      for (int c = r.what.first; c < r.what.first + r.what.count; ++c) write(r, c);
     for (const pending_write& w : writes_) {
       if (w.what == effect::join && w.peers != size_ - 1) return broken({kind::partial_join, round_, w.rank, w.last_peer, w.chunk});
       at(w.rank, w.chunk) = w.value;
@@ -212,7 +206,6 @@ class prover {
   constexpr void write(const posted_receive& r, int chunk) {
     const int peer = r.what.from;
     const violation here{kind::none, round_, r.rank, peer, chunk};
-    expect(sent_by_[index(chunk)] != stamp(r.rank), proof_.in_place, as(here, kind::not_in_place));
     if (written_by_[index(chunk)] != stamp(r.rank)) {
       written_by_[index(chunk)] = stamp(r.rank);
       write_of_[index(chunk)] = writes_.size();
@@ -271,6 +264,10 @@ class prover {
     const int levels = int{proof_.agreed} + int{proof_.uniform} + int{proof_.canonical};  // each contains those before it
     proof_.reproducibility = static_cast<level>(levels);
     if (proof_.reproducibility < strategy_.claim(size_)) found({kind::weaker_than_claimed});
+    const placement places(strategy_, size_);
+    proof_.in_place = places.in_place();
+    for (int r = 0; r < size_; ++r)
+      if (const int count = places.scratch_of(r).count; count > proof_.scratch_chunks) proof_.scratch_chunks = count;
   }
 
   const S& strategy_;
@@ -278,14 +275,14 @@ class prover {
   std::uint64_t all_tags_ = 0;
   bool sound_ = true;
   proof proof_;
-  std::vector<held> held_;                          // rank x chunk
-  std::vector<division> divisions_;                 // rank x chunk
-  std::vector<pair_queue> queues_;                  // sender x receiver
-  std::vector<posted_send> sends_;                  // of this round
-  std::vector<posted_receive> receives_;            // of this round
-  std::vector<pending_write> writes_;               // of this round
-  std::vector<std::int64_t> sent_by_, written_by_;  // per chunk: the stamp of who did so last
-  std::vector<std::size_t> write_of_;               // per chunk: its pending write, if written_by_ is current
+  std::vector<held> held_;                // rank x chunk
+  std::vector<division> divisions_;       // rank x chunk
+  std::vector<pair_queue> queues_;        // sender x receiver
+  std::vector<posted_send> sends_;        // of this round
+  std::vector<posted_receive> receives_;  // of this round
+  std::vector<pending_write> writes_;     // of this round
+  std::vector<std::int64_t> written_by_;  // per chunk: the stamp of who wrote it last
+  std::vector<std::size_t> write_of_;     // per chunk: its pending write, if written_by_ is current
 };
 
 }  // namespace detail

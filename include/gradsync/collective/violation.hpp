@@ -32,8 +32,7 @@ struct violation {
     crossed,               ///< the send it meets has another range
     overlapping_writes,    ///< several receives of a round into one chunk that are neither all adds nor all joins
     partial_join,          ///< not every other rank, or not in ascending order
-    not_in_place,          ///< a chunk is sent and written in one round: a peer that reads this rank's memory would race with the write
-    divided_early,         ///< the last add into a chunk does not complete it, and no copy follows
+    divided_early,         ///< a rank's last add or join into a chunk does not complete the sum, and no copy follows
     added_after_division,  ///< a value that was already divided is added to
     incomplete,            ///< a rank does not end with each contribution exactly once
     undivided,             ///< a rank ends with a sum that nobody divided
@@ -69,9 +68,10 @@ inline std::string describe(const violation& v) {
       return who + " receives " + chunk + " from " + peer + " on top of another receive; only adds, or only joins, may meet in a chunk";
     case kind::partial_join:
       return who + " joins " + chunk + " without receiving it from every other rank in ascending order (last: " + peer + ")";
-    case kind::not_in_place:
-      return who + " sends " + chunk + " and receives it from " + peer + "; whoever reads it would race with the write";
-    case kind::divided_early: return who + " adds to " + chunk + " for the last time, and so divides it, before all contributions are in";
+    case kind::divided_early:
+      return who + " adds to " + chunk +
+             ", which it never receives again, but does not hold each contribution exactly once then; is an add " +
+             "missing before, or a copy later?";
     case kind::added_after_division: return who + " adds " + chunk + " of " + peer + " after one of the two was divided";
     case kind::incomplete: return end + " does not hold each contribution to " + chunk + " exactly once";
     case kind::undivided: return end + " holds " + chunk + ", which was not divided exactly once";

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the ranks of a thread group share about one channel: for each rank where its buffers are, how many it has posted, and how far it
-/// has come.
+/// What the ranks of a thread group share about one channel: for each rank where its buffers and its scratch are, how many it has posted,
+/// and how far it has come.
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/aligned_bytes.hpp"
 
 namespace gradsync::detail {
 
@@ -20,6 +21,7 @@ namespace gradsync::detail {
 struct posting {
   contribution lent;
   std::size_t count = 0;
+  extent scratch = {};  // the second place of some of the buffer's elements
 };
 
 // One rank's lines in a channel. Only that rank raises the flags; everybody reads them.
@@ -27,6 +29,7 @@ struct lane {
   flag posted, progress;
   alignas(128) std::atomic<std::uint32_t> inside{0};  // passes under way in peers' memory
   alignas(128) std::vector<posting> posts;            // a ring of slots, filled by the owner; read by all, so on a line of its own
+  std::vector<aligned_bytes> scratch;                 // the owner's, for half as many; here, so that it outlives a peer's last look at it
 };
 
 struct crossing {

@@ -12,6 +12,9 @@
 ///     pass messages have this by order.
 ///   - `divides`: divide by Σw right after the write (after the last peer's of a join). With one rank there is no operation, and the
 ///     caller divides.
+///   - A chunk may have a second place in scratch, memory of the transport's own: where a rank sends a chunk and writes it in one round,
+///     the result goes to the other place, so that peers can read the first one meanwhile. Operations say which place they mean; most
+///     programs know the buffer alone. A copy whose peer is the rank itself brings a chunk home in a last round; nobody sends it.
 ///
 ///     const program steps = compile(ring{}, rank, size);   // collective/compile.hpp
 ///     for (int k = 0; k < steps.rounds(); ++k)
@@ -24,6 +27,8 @@
 #include <string>
 #include <vector>
 
+#include "gradsync/core/buffer_view.hpp"  // where chunks are cut
+
 namespace gradsync {
 
 /// `peer` must be through `round`, the last of its rounds in which it reads what is to be overwritten.
@@ -33,12 +38,18 @@ struct hazard {
   friend constexpr bool operator==(const hazard&, const hazard&) = default;
 };
 
+/// The two places that a chunk can have on a rank.
+enum class region : std::uint8_t { buffer, scratch };
+
 /// One message: chunks first .. first + count - 1, to or from `peer`.
 struct operation {
   enum class kind : std::uint8_t { send, copy, add, join } what;
   bool divides;
   int peer, first, count;
   int hazard_begin, hazard_end;  ///< in program::hazards
+  region from = region::buffer;  ///< where the chunks lie on the rank that sends them
+  region own = region::buffer;   ///< where those lie that they are added to or joined with
+  region to = region::buffer;    ///< where the result goes
 
   friend constexpr bool operator==(const operation&, const operation&) = default;
 };
@@ -55,12 +66,27 @@ struct program {
   std::vector<operation> operations;   ///< by round
   std::vector<int> round_begin = {0};  ///< first operation of each round, and the end
   std::vector<hazard> hazards;
-  std::vector<hazard> readers;  ///< per peer that reads this rank's memory, ascending: the last round in which it does
+  std::vector<hazard> readers;               ///< per peer that reads this rank's memory, ascending: the last round in which it does
+  int scratch_first = 0, scratch_count = 0;  ///< no other chunks of this rank have a place in scratch
 
   int rounds() const { return static_cast<int>(round_begin.size()) - 1; }
   std::span<const operation> round(int k) const {
     const std::size_t begin = static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k)]);
     return {operations.data() + begin, static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k) + 1]) - begin};
+  }
+
+  /// What scratch stands in for when the buffer is this one: its elements begin .. end - 1.
+  struct elements {
+    std::size_t begin, end;
+  };
+  elements scratch_of(const buffer_view& buffer) const {
+    return {cut(buffer, chunks, scratch_first), cut(buffer, chunks, scratch_first + scratch_count)};
+  }
+
+  /// Memory that this rank needs beside the buffer, unless the transport fuses the program.
+  std::size_t scratch_bytes(const buffer_view& buffer) const {
+    const elements all = scratch_of(buffer);
+    return (all.end - all.begin) * size_of(buffer.type);
   }
 };
 

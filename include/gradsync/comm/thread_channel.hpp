@@ -6,7 +6,7 @@
 /// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
 /// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock,
-/// no allocation.
+/// and no allocation but that of scratch, by the first collective that needs so much in its slot.
 #pragma once
 
 #include <algorithm>
@@ -35,11 +35,12 @@ class thread_channel {
  public:
   thread_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
                  std::size_t slots)
-      : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks()), cursor_(ranks()), scales_(ranks()),
-        pointers_(ranks() * sizeof(void*)) {
+      : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks() + 1), cursor_(ranks() + 1), scales_(ranks()),
+        pointers_((ranks() + 1) * sizeof(void*)) {
     // Twice as many, so that the weights of the last collective can still be read when peers post the next ones; and a power of two, so
     // that slots follow each other where the sequence wraps around.
     peers_.mine().posts.resize(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
+    peers_.mine().scratch.resize(peers_.mine().posts.size() / 2);
   }
 
   ticket post(const program& p, const contribution& contribution) {
@@ -51,7 +52,8 @@ class thread_channel {
     } else {
       base_ += 1;
     }
-    peers_.mine().posts[t.sequence % peers_.mine().posts.size()] = {contribution, contribution.buffer.count()};
+    const extent scratch = scratch_for(p, t, contribution.buffer);
+    peers_.mine().posts[t.sequence % peers_.mine().posts.size()] = {contribution, contribution.buffer.count(), scratch};
     peers_.mine().posted.raise(t.sequence + 1);
     return t;
   }
@@ -67,9 +69,10 @@ class thread_channel {
     }
     {
       const pass inside(peers_);
-      const std::span<const operation> round_ops = p.round(round);
-      for (std::size_t i = 0; i < round_ops.size(); ++i)
-        if (round_ops[i].what != operation::kind::send && !joined_later(round_ops, i)) perform(p, round_ops[i], t, piece);
+      for (std::span<const operation> left = p.round(round), now; !left.empty(); left = left.subspan(now.size())) {
+        now = left.first(performed_at_once(left));
+        if (now[0].what != operation::kind::send) perform(p, now, t, piece);
+      }
     }
     peers_.mine().progress.raise(tick(t, round, piece));
     return true;
@@ -80,7 +83,8 @@ class thread_channel {
     return fused(t, until, [&](std::size_t first, std::size_t last) {
       dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
         const divisor<T> by(total_weight(t));
-        runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { mean_all<T>(at.data(), scales_.data(), peers_.size(), by, n); });
+        runs<T>(ranks(), first, last,
+                [&](std::span<T*> at, std::size_t n) { mean_all<T>(at.data(), scales_.data(), peers_.size(), by, n); });
       });
     });
   }
@@ -89,7 +93,7 @@ class thread_channel {
   template <class T>
   bool reduce(const ticket& t, reduce_op op, const deadline& until) {
     return fused(t, until, [&](std::size_t first, std::size_t last) {
-      runs<T>(first, last, [&](std::span<T*> at, std::size_t n) {
+      runs<T>(ranks(), first, last, [&](std::span<T*> at, std::size_t n) {
         switch (op) {
           case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at.data(), peers_.size(), n);
           case reduce_op::min: return reduce_all<reduce_op::min, T>(at.data(), peers_.size(), n);
@@ -109,7 +113,7 @@ class thread_channel {
       const pass inside(peers_);
       const buffer_view &to = peers_.lent(t), &from = peers_.lent(root, t);
       dispatch(to.type, [&]<class T>(std::type_identity<T>) {
-        two<T>(to, from, 0, to.count(), [](T* a, const T* b, std::size_t n) { std::memcpy(a, b, n * sizeof(T)); });
+        side_by_side<T, 2>({to, from}, 0, to.count(), [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
       });
     }
     peers_.mine().progress.raise(t.base + 1);
@@ -136,6 +140,22 @@ class thread_channel {
   using pass = detail::peers::pass;
 
   std::size_t ranks() const { return static_cast<std::size_t>(peers_.size()); }
+
+  // The slot's scratch, which nobody reads any more: the collective that had it was drained before this one was posted.
+  extent scratch_for(const program& p, const ticket& t, const buffer_view& buffer) {
+    const std::size_t bytes = p.fused ? 0 : p.scratch_bytes(buffer);
+    if (bytes == 0) return {};
+    aligned_bytes& memory = peers_.mine().scratch[t.sequence % peers_.mine().scratch.size()];
+    if (memory.size() < bytes) memory = aligned_bytes(bytes);
+    const auto [begin, end] = p.scratch_of(buffer);
+    return {memory.data(), begin, end - begin};
+  }
+
+  // Where `rank`'s elements lie. To be used up in the pass in which it was asked for.
+  buffer_view view(int rank, region where, const ticket& t) const {
+    const detail::posting& posted = peers_.posted_by(rank, t);
+    return where == region::buffer ? posted.lent.buffer : buffer_view{posted.lent.buffer.type, std::span(&posted.scratch, 1)};
+  }
   static std::uint32_t tick(const ticket& t, int round, std::uint32_t piece) {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
@@ -162,60 +182,66 @@ class thread_channel {
     return true;
   }
 
-  // Calls f(pointers, n) for the stretches of [first, last) that are contiguous on all ranks: pointers[r] is rank r's.
+  // Calls f(pointers, n) for the stretches of [first, last) that are contiguous in the first `views` of the views: pointers[v] is in view v.
   template <class T, class F>
-  void runs(std::size_t first, std::size_t last, F&& f) {
-    T** at = ::new (static_cast<void*>(pointers_.data())) T*[ranks()];  // one scratch for all element types
-    for_each_run<T>(views_, first, last, std::span<T*>(at, ranks()), cursor_, f);
+  void runs(std::size_t views, std::size_t first, std::size_t last, F&& f) {
+    T** at = ::new (static_cast<void*>(pointers_.data())) T*[views];  // one scratch for all element types
+    for_each_run<T>(std::span(views_).first(views), first, last, std::span<T*>(at, views), cursor_, f);
   }
 
-  // A join is one operation a peer, one after the other; it is performed at the last.
-  static bool joined_later(std::span<const operation> ops, std::size_t i) {
-    auto same = [&](const operation& a, const operation& b) { return a.what == b.what && a.first == b.first && a.count == b.count; };
-    return ops[i].what == operation::kind::join && i + 1 < ops.size() && same(ops[i], ops[i + 1]);
+  // A join is one operation a peer, one after the other; all of them are performed at once.
+  static std::size_t performed_at_once(std::span<const operation> left) {
+    const auto joined = [&](const operation& op) { return op.what == operation::kind::join && op.first == left[0].first; };
+    std::size_t n = 1;
+    while (joined(left[0]) && n < left.size() && joined(left[n])) ++n;
+    return n;
   }
 
-  void perform(const program& p, const operation& op, const ticket& t, std::uint32_t piece) {
-    const buffer_view& to = peers_.lent(t);
-    const std::size_t length = detail::piece_bytes / size_of(to.type);
-    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
-      if (t.pieces == 1) return apply_to<T>(op, t, cut(to, p.chunks, op.first), cut(to, p.chunks, op.first + op.count));
+  void perform(const program& p, std::span<const operation> now, const ticket& t, std::uint32_t piece) {
+    const buffer_view& lent = peers_.lent(t);
+    const operation& op = now[0];
+    const std::size_t length = detail::piece_bytes / size_of(lent.type);
+    dispatch_gradient(lent.type, [&]<class T>(std::type_identity<T>) {
+      if (t.pieces == 1) return apply_to<T>(now, t, cut(lent, p.chunks, op.first), cut(lent, p.chunks, op.first + op.count));
       for (int c = op.first; c < op.first + op.count; ++c) {
-        const std::size_t end = cut(to, p.chunks, c + 1), begin = std::min(end, cut(to, p.chunks, c) + piece * length);
-        apply_to<T>(op, t, begin, std::min(end, begin + length));
+        const std::size_t end = cut(lent, p.chunks, c + 1), begin = std::min(end, cut(lent, p.chunks, c) + piece * length);
+        apply_to<T>(now, t, begin, std::min(end, begin + length));
       }
     });
   }
 
   template <class T>
-  void apply_to(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
-    if (op.what == operation::kind::join) return join<T>(op, t, first, last);
-    const buffer_view &to = peers_.lent(t), &from = peers_.lent(op.peer, t);
+  void apply_to(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
+    const operation& op = now[0];
+    if (op.what == operation::kind::join) return join<T>(now, t, first, last);
+    const buffer_view to = view(peers_.rank(), op.to, t), own = view(peers_.rank(), op.own, t), from = view(op.peer, op.from, t);
     if (op.what == operation::kind::copy) {
-      two<T>(to, from, first, last, [](T* a, const T* b, std::size_t n) { std::memcpy(a, b, n * sizeof(T)); });
+      side_by_side<T, 2>({to, from}, first, last, [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
     } else if (op.divides) {
       const divisor<T> by(total_weight(t));
-      two<T>(to, from, first, last, [&](T* a, const T* b, std::size_t n) { add_divide(a, b, n, by); });
+      side_by_side<T, 3>({to, own, from}, first, last, [&](T* const* at, std::size_t n) { add_divide(at[0], at[1], at[2], n, by); });
     } else {
-      two<T>(to, from, first, last, [](T* a, const T* b, std::size_t n) { add(a, b, n); });
+      side_by_side<T, 3>({to, own, from}, first, last, [](T* const* at, std::size_t n) { add(at[0], at[1], at[2], n); });
     }
   }
 
-  // All ranks' elements at once, in tree order, into this rank's. `op` is the last of a join: all its peers are known to be ready.
+  // All ranks' elements at once, in tree order, into this rank's. The operations of a join are all known to be ready.
   template <class T>
-  void join(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
-    for (int peer = 0; peer < peers_.size(); ++peer) views_[static_cast<std::size_t>(peer)] = peers_.lent(peer, t);
+  void join(std::span<const operation> ops, const ticket& t, std::size_t first, std::size_t last) {
+    const operation& op = ops.front();
+    for (const operation& theirs : ops) views_[static_cast<std::size_t>(theirs.peer)] = view(theirs.peer, theirs.from, t);
+    views_[static_cast<std::size_t>(peers_.rank())] = view(peers_.rank(), op.own, t);
+    views_[ranks()] = view(peers_.rank(), op.to, t);
     const divisor<T> by(op.divides ? total_weight(t) : 1);
-    runs<T>(first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.rank(), by, n); });
+    runs<T>(ranks() + 1, first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.size(), by, n); });
   }
 
-  template <class T, class F>
-  static void two(const buffer_view& to, const buffer_view& from, std::size_t first, std::size_t last, F&& f) {
-    const buffer_view views[] = {to, from};
-    T* pointers[2];
-    std::size_t cursor[2];
-    for_each_run<T>(std::span<const buffer_view>(views), first, last, std::span<T*>(pointers), std::span<std::size_t>(cursor),
-                    [&](std::span<T*> p, std::size_t n) { f(p[0], p[1], n); });
+  template <class T, std::size_t N, class F>
+  static void side_by_side(const buffer_view (&views)[N], std::size_t first, std::size_t last, F&& f) {
+    T* at[N];
+    std::size_t cursor[N];
+    for_each_run<T>(std::span<const buffer_view>(views), first, last, std::span<T*>(at), std::span<std::size_t>(cursor),
+                    [&](std::span<T*> p, std::size_t n) { f(p.data(), n); });
   }
 
   detail::peers peers_;

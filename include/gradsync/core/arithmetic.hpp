@@ -117,21 +117,21 @@ inline T weighted(T x, double weight) {
   return static_cast<T>(static_cast<double>(x) * weight);
 }
 
-/// to[i] = to[i] + from[i].
+/// to[i] = a[i] + b[i]. `to` may be a or b.
 template <class T>
-inline void add(T* to, const T* from, std::size_t n) {
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(to + i) + detail::load<V>(from + i)); });
+inline void add(T* to, const T* a, const T* b, std::size_t n) {
+  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(a + i) + detail::load<V>(b + i)); });
 }
 
-/// to[i] = (to[i] + from[i]) / Σw.
+/// to[i] = (a[i] + b[i]) / Σw. `to` may be a or b.
 template <class T>
-inline void add_divide(T* to, const T* from, std::size_t n, divisor<T> by) {
+inline void add_divide(T* to, const T* a, const T* b, std::size_t n, divisor<T> by) {
   if (!by.narrows()) {
-    for (std::size_t i = 0; i < n; ++i) to[i] = by(to[i] + from[i]);
+    for (std::size_t i = 0; i < n; ++i) to[i] = by(a[i] + b[i]);
     return;
   }
   detail::sweep<T>(n, [=]<class V>(std::size_t i) {
-    detail::store<V>(to + i, (detail::load<V>(to + i) + detail::load<V>(from + i)) / detail::splat<V>(by.narrow));
+    detail::store<V>(to + i, (detail::load<V>(a + i) + detail::load<V>(b + i)) / detail::splat<V>(by.narrow));
   });
 }
 
@@ -253,15 +253,15 @@ void mean_all(T* const* at, const double* scales, int count, divisor<T> by, std:
   }
 }
 
-/// The tree over the inputs of all ranks, divided, into input `own` alone.
+/// The tree over `count` inputs, divided, into at[to] alone: one of the inputs, or another place behind them.
 template <class T>
-void join_all(T* const* at, int count, int own, divisor<T> by, std::size_t n) {
+void join_all(T* const* at, int count, int to, divisor<T> by, std::size_t n) {
   T sum[detail::tile];
   for (std::size_t from = 0; from < n; from += detail::tile) {
     const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
     detail::reduce_tile<reduce_op::sum>(at, static_cast<const double*>(nullptr), 0, count, from, m, sum);
     if (by.total != 1) divide(sum, m, by);
-    std::memcpy(at[own] + from, sum, m * sizeof(T));
+    std::memcpy(at[to] + from, sum, m * sizeof(T));
   }
 }
 
