@@ -194,6 +194,21 @@ TEST_CASE("scratch is allocated by the first collective that needs it, one a slo
   CHECK((in_place.lane(0).scratch[0].data() == nullptr && in_place.lane(0).scratch[1].data() == nullptr));
 }
 
+TEST_CASE("a peer that has no scratch where a rank would read runs another strategy, and is told so") {
+  table t(4);
+  const laws::scattered<float> buffers[] = {laws::scattered<float>({1, 2}), laws::scattered<float>({3, 4}), laws::scattered<float>({5, 6}),
+                                            laws::scattered<float>({7, 8})};
+  const program mine = compile(recursive_doubling{}, 0, 4), other = compile(recursive_doubling{}, 1, 4), odd = compile(tree{}, 2, 4);
+  cursor at{.place = t.ranks[0].post(mine, {.buffer = buffers[0].view(), .weight = 1})};
+  cursor peer{.place = t.ranks[1].post(other, {.buffer = buffers[1].view(), .weight = 1})};
+  t.ranks[2].post(odd, {.buffer = buffers[2].view(), .weight = 1});
+  t.lane(2).progress.raise(100);
+  CHECK_FALSE(run(other, t.ranks[1], peer, deadline::poll()));
+  CHECK_THROWS_WITH_AS(run(mine, t.ranks[0], at, deadline::poll()),
+                       "gradsync[rank 0]: rank 2 does not run recursive_doubling; give every rank the same strategy", mismatch_error);
+  CHECK(buffers[2].values() == std::vector<float>{5, 6});
+}
+
 TEST_CASE("scratch outlives its channel, for a peer that is late to leave it") {
   table t(2);
   const program ps[] = {compile(recursive_doubling{}, 0, 2), compile(recursive_doubling{}, 1, 2)};

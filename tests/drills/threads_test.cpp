@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/threads.hpp"
@@ -42,11 +43,14 @@ struct broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+constexpr int strategies = 5;
+
 collective<communicator> strategy_number(int which, communicator& comm) {
   switch (which) {
     case 0: return collective{comm, native{}};
     case 1: return collective{comm, tree{}};
     case 2: return collective{comm, ring{}};
+    case 3: return collective{comm, recursive_doubling{}};
     default: return collective{comm, halving_doubling{}};
   }
 }
@@ -118,7 +122,7 @@ void all_drills(fault what, unsigned seeds) {
   std::mt19937 choice(7);
   for (progress how : {progress::at_marks, progress::thread})
     for (int ranks : {2, 3, 5})
-      for (int strategy = 0; strategy < 4; ++strategy)
+      for (int strategy = 0; strategy < strategies; ++strategy)
         for (int victim = 0; victim < ranks; ++victim)
           for (int point = 0; point < (what == fault::exception ? 5 : 4); ++point)
             for (unsigned seed = 0; seed < seeds; ++seed)
@@ -134,7 +138,7 @@ TEST_CASE("a rank that returns in the middle of an update is named by all others
 
 TEST_CASE("a rank that freezes is named by all others at the deadline") {
   for (progress how : {progress::at_marks, progress::thread})
-    for (int strategy = 0; strategy < 4; ++strategy)
+    for (int strategy = 0; strategy < strategies; ++strategy)
       for (int victim = 0; victim < 3; ++victim)
         perform({3, strategy, victim, (strategy + victim) % 4, fault::freeze, how, layout::in_place, 0});
 }

@@ -15,12 +15,15 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/arithmetic.hpp"
+#include "gradsync/core/error.hpp"
 
 namespace gradsync {
 
@@ -62,6 +65,7 @@ class thread_channel {
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;                     // the peer comes and reads
       if (piece == 0 && !peers_.posted(op.peer, t, until)) return false;  // in every round: it may be the first with this peer
+      if (piece == 0 && op.from == region::scratch) expect_scratch(p, op, t);
       if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1, piece), until)) return false;
       for (int h = op.hazard_begin; h < op.hazard_end; ++h)
         if (const hazard& reader = p.hazards[static_cast<std::size_t>(h)]; !peers_.passed(reader.peer, tick(t, reader.round, piece), until))
@@ -149,6 +153,15 @@ class thread_channel {
     if (memory.size() < bytes) memory = aligned_bytes(bytes);
     const auto [begin, end] = p.scratch_of(buffer);
     return {memory.data(), begin, end - begin};
+  }
+
+  // A peer that runs another strategy may have none where this rank would read.
+  void expect_scratch(const program& p, const operation& op, const ticket& t) const {
+    const extent& theirs = peers_.posted_by(op.peer, t).scratch;
+    const std::size_t begin = cut(peers_.lent(t), p.chunks, op.first), end = cut(peers_.lent(t), p.chunks, op.first + op.count);
+    if (begin == end || (theirs.first <= begin && end <= theirs.first + theirs.count)) return;
+    throw mismatch_error("rank " + std::to_string(op.peer) + " does not run " + p.name + "; give every rank the same strategy",
+                         {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
   }
 
   // Where `rank`'s elements lie. To be used up in the pass in which it was asked for.
