@@ -201,10 +201,12 @@ class synchronizer {
 
   // Views that were pointed into our storage look at nothing afterwards, wherever the model has them now.
   void release_views() {
+    std::vector<parameter> now;
     try {
-      for (const parameter& p : model_.list_now()) storage_.release(p);
-    } catch (...) {  // the model was changed into one that can't be listed; what it looks at now cannot be told
+      now = model_.list_now();
+    } catch (...) {  // the model was changed into one that can't be listed; where its views are cannot be told
     }
+    storage_.release(now);
   }
 
   Communicator& comm() const { return sum_.communicator(); }

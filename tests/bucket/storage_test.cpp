@@ -146,6 +146,30 @@ TEST_CASE("adopted, views are pointed into storage of ours, under every name") {
       usage_error);
 }
 
+TEST_CASE("views look at nothing when their storage goes, those of the model as it is by then") {
+  std::deque<view> grads(2), moved(1);
+  owner elsewhere(10);
+  const auto parameters = parameters_with(grads, {7, 10});
+  const bucket_plan plan = make_plan(parameters, small);
+  {
+    bucket_storage storage(plan, parameters, layout::adopted);
+    CHECK(storage.has_views());
+    CHECK((grads[0].size() == 7 && grads[1].size() == 10));
+  }
+  CHECK((grads[0].data() == nullptr && grads[1].data() == nullptr));
+  {
+    bucket_storage storage(plan, parameters, layout::adopted);
+    moved[0] = grads[0];
+    grads[1] = elsewhere;
+    storage.release(parameters_with(moved, {7}));
+    CHECK_FALSE(storage.has_views());
+    storage.release(parameters);
+  }
+  CHECK(moved[0].data() == nullptr);
+  CHECK((grads[0].size() == 7 && grads[1].data() == elsewhere.data()));  // nobody has asked for these
+  CHECK_FALSE(bucket_storage(plan, parameters, layout::packed).has_views());
+}
+
 namespace {
 
 // Gradients that cannot be pointed elsewhere, at given offsets of one arena.

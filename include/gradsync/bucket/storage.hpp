@@ -35,20 +35,24 @@ class bucket_storage {
     regroup();
   }
 
+  /// Releases the views, in a model that has not changed. If it may have, `release` is to be called before.
+  ~bucket_storage() {
+    if (has_views_) release(parameters_);
+  }
   bucket_storage(const bucket_storage&) = delete;
   bucket_storage& operator=(const bucket_storage&) = delete;
 
   layout how() const { return how_; }
   std::size_t bucket_of(std::size_t parameter) const { return plan_->bucket_of[parameter]; }
 
-  /// Whether views of the user's were pointed into storage of ours. Before that goes, `release` is to be called for each of them.
-  bool has_views() const { return how_ == layout::adopted && !slabs_.empty(); }
+  /// Whether views of the user's look into storage of ours.
+  bool has_views() const { return has_views_; }
 
-  /// If the gradient is a view into storage of ours, it looks at nothing from now on.
-  void release(const parameter& p) const {
-    const std::byte* at = p.grad().data;
-    for (const aligned_bytes& slab : slabs_)
-      if (p.grad_access.point != nullptr && at >= slab.data() && at < slab.data() + slab.size()) return point(p, nullptr, 0);
+  /// They look at nothing from now on, as far as they are among `now`, the parameters that the model has by now.
+  void release(std::span<const parameter> now) {
+    for (const parameter& p : now)
+      if (has_views_ && p.grad_access.point != nullptr && is_ours(p.grad().data)) point(p, nullptr, 0);
+    has_views_ = false;
   }
 
   /// Bytes of our own that hold gradients.
@@ -121,6 +125,12 @@ class bucket_storage {
              });
   }
 
+  bool is_ours(const std::byte* data) const {
+    for (const aligned_bytes& slab : slabs_)
+      if (data >= slab.data() && data < slab.data() + slab.size()) return true;
+    return false;
+  }
+
   void own(const bucket& one) {
     const std::size_t element = size_of(one.type);
     slabs_.emplace_back(one.padded_count * element);
@@ -136,6 +146,7 @@ class bucket_storage {
     for (const slot& s : one.slots) views = views && parameters_[s.parameter].grad_access.point != nullptr;
     if (!views) return adopt_arena(one);
     own(one);
+    has_views_ = true;
     for (const slot& s : one.slots) point(parameters_[s.parameter], homes_[s.parameter].data, s.count);
   }
 
@@ -159,6 +170,7 @@ class bucket_storage {
   const bucket_plan* plan_;
   std::span<const parameter> parameters_;
   layout how_;
+  bool has_views_ = false;
   std::vector<memory> grads_;                 // of this update, by parameter
   std::vector<home> homes_;                   // by parameter; unused in place
   std::vector<aligned_bytes> slabs_;          // one for each bucket of the first plan whose memory is ours
