@@ -19,7 +19,7 @@
 /// after `broadcast_state()`.
 ///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
-/// all ranks.
+/// all ranks, and every later call throws them again.
 #pragma once
 
 #include <cstddef>
@@ -101,7 +101,7 @@ class synchronizer {
     for_each_mark(part, [&](const void* address) {
       const std::size_t i = index_.find(address);
       if (i == address_index::none) throw unknown();
-      if (!in_step_) begin();
+      open();
       try {
         mark(i);
       } catch (const usage_error&) {
@@ -114,7 +114,7 @@ class synchronizer {
 
   /// Everything that is not yet ready is.
   void mark_all_ready() {
-    if (!in_step_) begin();
+    open();
     for (std::size_t i = parameters_.size(); i-- > 0;)
       while (tracker_.missing_marks(i) > 0) mark(i);
     order_.end_call();
@@ -123,6 +123,7 @@ class synchronizer {
   /// Ends the micro-step. After the last one of an update every gradient is the mean over all examples of all ranks, and the same bits on
   /// all of them.
   step_result finish() {
+    reducer_.rethrow();
     if (!in_step_) throw usage_error("finish() without a micro-step: begin() or mark a gradient first", here());
     at_here([&] { tracker_.check_all_ready(); });
     if (!window_.last()) {
@@ -237,6 +238,8 @@ class synchronizer {
     return usage_error("mark_ready() of an object that is no parameter of the synchronizer's model; mark the object itself, not a copy",
                        here());
   }
+
+  void open() { in_step_ ? reducer_.rethrow() : begin(); }
 
   void mark(std::size_t i) {
     at_here([&] {
