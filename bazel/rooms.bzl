@@ -15,3 +15,15 @@ ROOMS = {
 
 # Rooms that start threads or wait for them. What depends on one of them links with -pthread.
 THREADS = ["comm"]
+
+# Headers of the room adapt stand above the front door: each suits it to a library of somebody else, which it includes. So each target needs
+# that library, //:gradsync has none of them, and neither has the umbrella header.
+ADAPTERS = {
+    "torch": {
+        "headers": [
+            "torch",
+            "torch_parameters",
+        ],
+        "library": "@local_torch//:torch",
+    },
+}

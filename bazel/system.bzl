@@ -33,7 +33,7 @@ cc_library(
         ["include/**"],
         allow_empty = True,
     ),
-    includes = ["include"],
+    includes = {includes},
     linkopts = {linkopts},
     target_compatible_with = [] if FOUND else [":missing"],
     visibility = ["//visibility:public"],
@@ -70,6 +70,7 @@ def _system_library_impl(ctx):
     ctx.file("WORKSPACE", "")
     ctx.file("BUILD", _BUILD.format(
         header = ctx.attr.header,
+        includes = repr(["include"] + ["include/" + folder for folder in ctx.attr.includes]),
         library = ctx.attr.library,
         linkopts = repr(linkopts),
         message = "%s What needs it is skipped; GRADSYNC_%s=0 hides this message." % (missing, upper),
@@ -81,6 +82,7 @@ system_library = repository_rule(
     attrs = {
         "below": attr.string_list(default = [""], doc = "Folders below /usr/include to look in, such as /eigen3."),
         "header": attr.string(mandatory = True, doc = "The header whose presence is the library's."),
+        "includes": attr.string_list(doc = "Folders below the headers that an include starts from too."),
         "library": attr.string(mandatory = True, doc = "Name of the target."),
         "links": attr.string_list(doc = "What to link with."),
         "package": attr.string(mandatory = True, doc = "The Debian package."),
@@ -89,7 +91,7 @@ system_library = repository_rule(
     configure = True,
     environ = [
         prefix + name + suffix
-        for name in ["CLI11", "DOCTEST", "EIGEN", "JSON", "ZLIB"]
+        for name in ["CLI11", "DOCTEST", "EIGEN", "JSON", "TORCH", "ZLIB"]
         for prefix, suffix in [("GRADSYNC_", ""), ("", "_ROOT")]
     ],
     local = True,
@@ -120,6 +122,22 @@ SYSTEM_LIBRARIES = {
         "library": "json",
         "package": "nlohmann-json3-dev",
         "parts": ["nlohmann"],
+    },
+    "local_torch": {
+        "header": "torch/csrc/api/include/torch/torch.h",
+        "includes": ["torch/csrc/api/include"],
+        "library": "torch",
+        "links": [
+            "torch",
+            "torch_cpu",
+            "c10",
+        ],
+        "package": "libtorch-dev",
+        "parts": [
+            "ATen",
+            "c10",
+            "torch",
+        ],
     },
     "local_zlib": {
         "header": "zlib.h",
