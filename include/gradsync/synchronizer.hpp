@@ -136,7 +136,7 @@ class synchronizer {
     in_step_ = window_open_ = false;
     window_.reset();
     times_.buckets = reducer_.times();
-    times_.replanned = order_.watches() && at_here([&] { return plan_anew(); });
+    times_.replanned = order_.watches() && reducer_.together([&] { return plan_anew(); });
     record();
     return {.updated = true, .weight = weight, .step = updates_++};
   }
@@ -152,10 +152,8 @@ class synchronizer {
   /// between two updates; blocks. `usage_error` inside an update; `mismatch_error` if their lengths differ from rank to rank.
   void broadcast_state() {
     if (window_open_) throw usage_error("broadcast_state() inside an update: finish() it first", here());
-    at_here([&] {
-      model_.check();
-      broadcast_values(comm(), {}, model_.states_now());
-    });
+    at_here([&] { model_.check(); });
+    reducer_.together([&] { broadcast_values(comm(), {}, model_.states_now()); });
   }
 
   /// Buckets of this update whose mean is in place, here.

@@ -242,7 +242,7 @@ inline void train(const drill& d, thread_communicator& own, board& all) {
   for (test::param& p : net->layer) p.value.assign(p.value.size(), static_cast<float>(rank) + 0.1f);
   communicator comm{own};
   const referee watches(d, own, comm, all);
-  synchronizer sync{*net, strategies[d.strategy].on(comm), {.bucket_bytes = 0, .layout = d.layout, .progress = d.progress}};
+  synchronizer sync{*net, strategies[d.strategy].on(comm), {.bucket_bytes = 0, .layout = d.layout, .progress = d.progress, .replan = replan::never}};
   comm.plan(plan_of(d));
   std::uint64_t values = 0;
   try {

@@ -148,6 +148,13 @@ class reducer {
 
   const std::vector<bucket_times>& times() const { return times_; }
 
+  /// What ranks do together between updates. If it fails, this rank's part in the group has ended, as after a bucket's failure.
+  template <class F>
+  decltype(auto) together(F&& f) {
+    rethrow();
+    return guarded([&] { return place_of(sum_.communicator(), sum_.communicator().rank(), step_); }, f);
+  }
+
   /// The strategy of each bucket; empty if all have the only one.
   std::vector<std::string> strategies() const {
     std::vector<std::string> names;
@@ -183,10 +190,10 @@ class reducer {
   }
 
   // An error names its place, and the peers are told before this rank unwinds.
-  template <class F>
-  void guarded(F&& f) {
+  template <class Where, class F>
+  decltype(auto) guarded(Where&& where, F&& f) {
     try {
-      locating([&] { return here(driven_); }, f);
+      return locating(where, f);
     } catch (...) {
       error_ = std::current_exception();
       failed_.store(true, std::memory_order_release);
@@ -194,6 +201,11 @@ class reducer {
       sum_.communicator().fail(error_);
       throw;
     }
+  }
+
+  template <class F>
+  void guarded(F&& f) {
+    guarded([&] { return here(driven_); }, f);
   }
 
   // Runs each launched bucket in order, and drains those that have run. Returns when there is nothing left, or, if `limit()` is a poll,
