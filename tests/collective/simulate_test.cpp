@@ -218,6 +218,7 @@ TEST_CASE("the busiest rank is the one that moves most, however long others wait
   CHECK(third.busiest == 2);
   CHECK(third.busy == doctest::Approx(3 * 65));
   CHECK(simulate(ring{}, flat(unit), 5, 5 * 64).busiest == 0);  // the first, where all are alike
+  CHECK(simulate(native{}, nodes, 64, 640 * 64).busiest == 0);  // but for the last bits of their sums
 }
 
 TEST_CASE("a message takes the link of the tier that it crosses, and its additions that link's time") {
@@ -272,6 +273,9 @@ TEST_CASE("cards of nested units are all on the way") {
   constexpr topology where{.tiers = {{.units = 2, .wire = unit, .nics = 0}, {.units = 2, .wire = unit, .nics = 1}, {.wire = unit}}};
   CHECK(simulate(messages{{{0, 0, 4, 0}, {0, 2, 5, 0}}}, where, 8, 64).seconds == doctest::Approx(1 + 2 * 64));  // two nodes of one rack
   CHECK(simulate(messages{{{0, 0, 2, 0}, {0, 1, 3, 0}}}, where, 8, 64).seconds == doctest::Approx(65));          // within the rack
+  constexpr topology wide{.tiers = {{.units = 2, .wire = unit, .nics = 1}, {.units = 2, .wire = unit, .nics = 4}, {.wire = unit}}};
+  CHECK(simulate(messages{{{0, 0, 4, 0}, {0, 1, 6, 0}}}, wide, 8, 64).seconds ==
+        doctest::Approx(1 + 2 * 64));  // the node's, not the rack's
 }
 
 TEST_CASE("a card serves first who comes first, also from a later round") {

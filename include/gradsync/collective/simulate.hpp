@@ -91,7 +91,7 @@ class virtual_time {
     double posted = 0;                  // when it posts its round
     double start = 0;                   // when the last of its peers does
     double port = 0, added = 0;         // seconds that the round's messages and additions take
-    double carded = 0;                  // when the last of its messages is through the network cards
+    double carded = 0;                  // when the last of its messages up to now is through the network cards
     double busy = 0;                    // seconds of work in the rounds before
     int round = 0, waits = not_posted;  // for so many messages of the round whose other end is not posted
   };
@@ -122,10 +122,9 @@ class virtual_time {
   void post(int rank) {
     state& me = ranks_[index(rank)];
     me.start = me.posted;
-    me.carded = 0;
     tally now;
     strategy_.round(me.round, rank, size_, [&](auto message) {
-      if (!fits(rank, message)) refuse(rank);
+      if (!fits(message)) refuse(rank);
       count(rank, message, now);
     });
     me.port = std::max(now.sent, now.received);
@@ -135,10 +134,10 @@ class virtual_time {
   }
 
   template <class Message>
-  bool fits(int rank, const Message& message) const {
+  bool fits(const Message& message) const {
     const int peer = peer_of(message);
-    return peer >= 0 && peer < size_ && peer != rank && message.first >= 0 && message.count >= 0 &&
-           index(message.first) + index(message.count) < cuts_.size() && ranks_[index(peer)].round <= ranks_[index(rank)].round;
+    return peer >= 0 && peer < size_ && message.first >= 0 && message.count >= 0 &&
+           index(message.first) + index(message.count) < cuts_.size();
   }
 
   // Adds a message to the round that `rank` is posting. If its other end is posted, too, both know when it can start.
@@ -157,7 +156,7 @@ class virtual_time {
       now.added += static_cast<double>(bytes) * wire.gamma;
     }
     state &me = ranks_[index(rank)], &other = ranks_[index(peer)];
-    if (other.round < me.round || other.waits == not_posted) {
+    if (other.round != me.round || other.waits == not_posted) {
       ++now.waits;
       return;
     }
