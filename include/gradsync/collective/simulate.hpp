@@ -7,17 +7,17 @@
 /// once all peers of the round have posted theirs: so does the thread transport, which looks for its peers before it reads, and so does a
 /// group of NCCL sends and receives, whose ends wait for each other. From then on it takes what `cost` takes for one rank: α + bytes · β
 /// for each message it sends, or for those it receives if that is more, and bytes · γ for what it adds. A message has the link of the
-/// innermost tier that holds both ends (core/topology.hpp). At shared network cards it queues for bytes · β, in the order in which messages
-/// become ready, and is over for both ends when the cards on its way are through with it. Chunks are those that `cut` makes; a message is
-/// what the strategy posts, although `compile` may join two of them.
+/// innermost tier that holds both ends (core/topology.hpp). At shared network cards it queues for bytes · β, in the order in which
+/// messages become ready, and is over for both ends when the cards on its way are through with it. Chunks are those that `cut` makes; a
+/// message is what the strategy posts, although `compile` may join two of them.
 ///
-/// So on a flat topology `simulate` is at most `cost`, which lets no rank run ahead, and equal to it where all ranks are equally busy: ring,
-/// native, halving_doubling among a power of two. Left out, as there: the division, and what a fused pass saves. That several messages
-/// of a round keep a port busy without a gap is the best a transport can do (Gonzalez, Sahni: Open shop scheduling to minimize finish time,
-/// 1976).
+/// So on a flat topology `simulate` is at most `cost`, which lets no rank run ahead, and equal to it where all ranks are equally busy and
+/// chunks equally long: ring, native, halving_doubling among a power of two. Left out, as there: the division, and what a fused pass
+/// saves. That several messages of a round keep a port busy without a gap is the best a transport can do (Gonzalez, Sahni: Open shop
+/// scheduling to minimize finish time, 1976).
 ///
-/// No threads, no clock: the same result every time. Among 16,384 ranks, on one core of an EPYC (2026-11): tree and halving_doubling 0.04 s,
-/// with shared cards 0.1 s; the 2^29 messages of ring 13 s, those of native 10 s.
+/// No threads, no clock: the same result every time. Among 16,384 ranks, on one core of an EPYC (2026-11, g++ -O2): tree and
+/// halving_doubling 0.04 s, with shared cards 0.1 s; the 2^29 messages of ring 16 s, those of native 12 s.
 ///
 ///     const simulation s = simulate(ring{}, flat({.alpha = 5e-6, .beta = 1 / 25e9, .gamma = 0}), 1024, 100 << 20);
 ///     s.seconds, s.rounds.front(), s.tiers[0].bytes, s.busiest ...
