@@ -31,8 +31,8 @@ class compiler {
         readers_of_(2 * index(chunks_)) {}
 
   program run() {
-    const auto [scratch_first, scratch_count] = places_.scratch_of(rank_);
-    program_ = {strategy_.name(), rank_, size_, chunks_, is_fused<S>(), {}, {0}, {}, {}, scratch_first, scratch_count};
+    const placement::range scratch = places_.scratch_of(rank_);
+    program_ = {strategy_.name(), rank_, size_, chunks_, is_fused<S>(), {}, {0}, {}, {}, scratch.first, scratch.count};
     std::vector<int> last_read(index(size_), -1);
     const int rounds = strategy_.rounds(size_);
     for (int k = 0; k < rounds; ++k) {

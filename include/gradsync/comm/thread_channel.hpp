@@ -195,7 +195,7 @@ class thread_channel {
     return true;
   }
 
-  // Calls f(pointers, n) for the stretches of [first, last) that are contiguous in the first `views` of the views: pointers[v] is in view v.
+  // Calls f(pointers, n) for the stretches of [first, last) that are contiguous in the first views of views_, as many as `views`.
   template <class T, class F>
   void runs(std::size_t views, std::size_t first, std::size_t last, F&& f) {
     T** at = ::new (static_cast<void*>(pointers_.data())) T*[views];  // one scratch for all element types
