@@ -4,8 +4,8 @@
 /// How long a strategy takes, by the α-β-γ model (Thakur, Rabenseifner, Gropp 2005, section 3).
 ///
 /// In each round a rank needs messages · α + bytes moved · β + bytes added · γ, where sending and receiving go on at the same time, so
-/// that the larger of the two counts. A round takes as long as its busiest rank; rounds follow each other. The division and whatever a
-/// fused pass saves are left out.
+/// that the larger of the two counts. A round takes as long as its busiest rank; rounds follow each other. The division, the copy home of
+/// what ends in scratch, and whatever a fused pass saves are left out.
 ///
 ///     cost(ring{}, link{.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11}, 4, 1e6)   // 171e-6: 6 α + 1.5e6 β + 0.75e6 γ
 #pragma once
