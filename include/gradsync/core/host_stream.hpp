@@ -20,15 +20,8 @@ class host_stream {
   static constexpr std::size_t max_partials = 32;  ///< one for each doubling of the number of micro-steps
 
   void fold(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
-    std::array<buffer_view, max_partials + 2> views;
-    views[0] = to;
-    views[1] = weight == 0 ? to : leaf;  // a leaf of weight 0 may not even exist
-    for (std::size_t k = 0; k < partials.size(); ++k) views[k + 2] = partials[k];
-    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
-      walk<T>(std::span(views).first(partials.size() + 2), [&](std::span<T*> p, std::size_t n) {
-        gradsync::fold<T>(p[0], p[1], weight, p.data() + 2, static_cast<int>(p.size()) - 2, n);
-      });
-    });
+    constexpr std::size_t few = 4;  // 34 views take longer to make than a small fold to do
+    partials.size() <= few ? fold_up_to<few>(to, leaf, weight, partials) : fold_up_to<max_partials>(to, leaf, weight, partials);
   }
 
   void divide(const buffer_view& to, double total_weight) {
@@ -45,6 +38,19 @@ class host_stream {
   }
 
  private:
+  template <std::size_t Most>
+  static void fold_up_to(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
+    std::array<buffer_view, Most + 2> views;
+    views[0] = to;
+    views[1] = weight == 0 ? to : leaf;  // a leaf of weight 0 may not even exist
+    for (std::size_t k = 0; k < partials.size(); ++k) views[k + 2] = partials[k];
+    dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
+      walk<T>(std::span(views).first(partials.size() + 2), [&](std::span<T*> p, std::size_t n) {
+        gradsync::fold<T>(p[0], p[1], weight, p.data() + 2, static_cast<int>(p.size()) - 2, n);
+      });
+    });
+  }
+
   template <class T, class F>
   static void walk(std::span<const buffer_view> views, F&& f) {
     std::array<T*, max_partials + 2> pointers;

@@ -80,24 +80,22 @@ class accumulation {
 
   template <stream S>
   void fold(S& s, memory to, std::size_t parameter, memory leaf, double scale, std::uint64_t occupied) {
-    std::array<extent, max_levels> extents;
-    std::array<buffer_view, max_levels> partials;
-    std::size_t n = 0;
+    extents_.clear();
     const dtype type = parameters_[parameter].type;
     for (int l = 0; occupied != 0; ++l, occupied >>= 1)
-      if (occupied & 1) {
-        extents[n] = {at(l, parameter).data, 0, to.count};
-        partials[n] = {type, std::span(&extents[n], 1)};
-        ++n;
-      }
+      if (occupied & 1) extents_.push_back({at(l, parameter).data, 0, to.count});
+    partials_.clear();
+    for (const extent& e : extents_) partials_.push_back({type, std::span(&e, 1)});
     const extent target{to.data, 0, to.count}, source{leaf.data, 0, to.count};
-    s.fold(buffer_view{type, std::span(&target, 1)}, buffer_view{type, std::span(&source, 1)}, scale, std::span(partials).first(n));
+    s.fold(buffer_view{type, std::span(&target, 1)}, buffer_view{type, std::span(&source, 1)}, scale, partials_);
   }
 
   std::span<const parameter> parameters_;
   std::vector<std::size_t> offsets_;
   std::size_t level_bytes_ = 0;
   std::vector<aligned_bytes> levels_;
+  std::vector<extent> extents_;  // of the partial sums in a fold; kept, since folds are many and small
+  std::vector<buffer_view> partials_;
   std::array<double, max_levels> weights_{};
   std::uint64_t steps_ = 0;
 };
