@@ -13,43 +13,12 @@
 #include <random>
 #include <vector>
 
+#include "tests/laws/scalar.hpp"
+
 using namespace gradsync;
+using laws::plus, laws::product, laws::quotient, laws::stored, laws::tree_of;
 
 namespace {
-
-template <class T>
-T stored(T x) {
-  volatile T there = x;
-  return there;
-}
-
-// What `weighted` promises: one product, in double where the weight is not exact in T.
-template <class T>
-T product(T x, double weight) {
-  const T narrow = static_cast<T>(weight);
-  if (static_cast<double>(narrow) == weight) return stored(stored(x) * narrow);
-  return stored(static_cast<T>(stored(static_cast<double>(x) * weight)));
-}
-
-// The division rounds once, so going through double changes nothing.
-template <class T>
-T quotient(T x, double total) {
-  return total == 0 ? T{} : stored(static_cast<T>(stored(static_cast<double>(x)) / total));
-}
-
-template <class T, class Leaf, class Add>
-T tree_of(const Leaf& leaf, const Add& add, int first, int count) {
-  if (count == 1) return leaf(first);
-  int left = 1;
-  while (2 * left < count) left *= 2;
-  const T a = tree_of<T>(leaf, add, first, left), b = tree_of<T>(leaf, add, first + left, count - left);
-  return stored(add(a, b));
-}
-
-template <class T>
-T plus(T a, T b) {
-  return static_cast<T>(a + b);
-}
 
 // The same bits, except that one NaN is as good as another.
 template <class T>

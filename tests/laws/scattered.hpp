@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gradsync/core/buffer_view.hpp"
+#include "tests/laws/scalar.hpp"
 
 namespace gradsync::laws {
 
@@ -44,16 +45,6 @@ std::vector<T> numbers(std::uint64_t seed, int rank, std::size_t n, numbers_kind
     }
   }
   return all;
-}
-
-/// Terms 0 .. count-1 added (or whatever `add` does) in the canonical tree; written without the library on purpose.
-template <class T, class Leaf, class Add>
-T tree_of(const Leaf& leaf, const Add& add, int first, int count) {
-  if (count == 1) return leaf(first);
-  int left = 1;
-  while (2 * left < count) left *= 2;
-  const T a = tree_of<T>(leaf, add, first, left), b = tree_of<T>(leaf, add, first + left, count - left);
-  return add(a, b);
 }
 
 template <class T>

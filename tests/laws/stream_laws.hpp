@@ -19,29 +19,17 @@
 
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/stream.hpp"
+#include "tests/laws/scalar.hpp"
 #include "tests/laws/scattered.hpp"
 
 namespace gradsync::laws {
-
-/// A product through memory, so that it is not fused with the addition after it.
-template <class T>
-T rounded_product(T x, double weight) {
-  const T narrow = static_cast<T>(weight);
-  volatile T product = static_cast<double>(narrow) == weight ? x * narrow : static_cast<T>(static_cast<double>(x) * weight);
-  return product;
-}
-
-template <class T>
-T rounded_quotient(T x, double total) {
-  return total == 0 ? T{} : static_cast<T>(static_cast<double>(x) / total);
-}
 
 template <class T>
 std::vector<T> scalar_fold(const std::vector<T>& leaf, double weight, const std::vector<std::vector<T>>& partials) {
   std::vector<T> to(leaf.size());
   for (std::size_t i = 0; i < to.size(); ++i) {
-    T x = weight == 0 ? T(-0.0) : rounded_product(leaf[i], weight);
-    for (const auto& partial : partials) x = partial[i] + x;
+    T x = weight == 0 ? T(-0.0) : product(leaf[i], weight);
+    for (const auto& partial : partials) x = stored(partial[i] + x);
     to[i] = x;
   }
   return to;
@@ -73,7 +61,7 @@ void divide_and_copy_law(S& s, std::size_t n, std::uint64_t seed) {
   for (const double total : {1.0, 3.0, 0.3, 16777217.0, 0.0}) {
     scattered<T> buffer(values, pieces_of(n, seed));
     std::vector<T> expected(n);
-    for (std::size_t i = 0; i < n; ++i) expected[i] = rounded_quotient(values[i], total);
+    for (std::size_t i = 0; i < n; ++i) expected[i] = quotient(values[i], total);
     s.divide(buffer.view(), total);
     CHECK_MESSAGE((same_bits(buffer.values(), expected) && buffer.guards_intact()), n, " elements divided by ", total);
   }

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "gradsync/core/arithmetic.hpp"
+#include "tests/laws/scalar.hpp"
 
 namespace test {
 
@@ -38,10 +38,7 @@ inline std::vector<float> random_floats(std::uint64_t key, std::size_t n) {
 // The canonical tree over leaves first .. first+count-1, each term rounded.
 template <class T, class Leaf>
 T tree_sum(const Leaf& leaf, int first, int count) {
-  if (count == 1) return leaf(first);
-  const int left = gradsync::left_terms(count);
-  const T a = tree_sum<T>(leaf, first, left), b = tree_sum<T>(leaf, first + left, count - left);
-  return a + b;
+  return gradsync::laws::tree_of<T>(leaf, gradsync::laws::plus<T>, first, count);
 }
 
 }  // namespace test
