@@ -67,7 +67,9 @@ consteval std::size_t constant_count() {
 
 struct as_type_list {
   template <class... Field>
-  type_list<Field...> operator()(Field&...) const;
+  type_list<Field...> operator()(Field&...) const {
+    return {};
+  }
 };
 template <class T>
 using fields_of = decltype(with_fields<field_count<T>>(std::declval<T&>(), as_type_list{}));

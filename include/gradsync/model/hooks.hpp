@@ -60,21 +60,24 @@ concept has_erased_hook = !has_template_hook<T> && requires(T & x, parameter_vis
   x.visit_parameters(visit);
 };
 
-// The class that declares the hook which T has; void where C++ does not tell.
+// The class that declares the hook which T has; void where C++ does not tell. (nvcc 13 answers wrongly to `requires { &T::template f<X>; }`.)
 template <class T>
-consteval auto declarer_of_hook() {
-  if constexpr (requires { &T::template visit_parameters<any_visit>; })
-    return class_of_member<decltype(&T::template visit_parameters<any_visit>)>{};
-  else if constexpr (requires { &T::visit_parameters; }) return class_of_member<decltype(&T::visit_parameters)>{};
-  else return std::type_identity<void>{};
-}
+struct declarer_of_hook {
+  using type = void;
+};
+template <class T>
+requires requires { typename class_of_member<decltype(&T::template visit_parameters<any_visit>)>::type; }
+struct declarer_of_hook<T> : class_of_member<decltype(&T::template visit_parameters<any_visit>)> {};
+template <class T>
+requires requires { typename class_of_member<decltype(&T::visit_parameters)>::type; }
+struct declarer_of_hook<T> : class_of_member<decltype(&T::visit_parameters)> {};
 
 template <class T>
 concept has_virtual_hook = has_erased_hook<T> && std::is_polymorphic_v<T>;
 
 template <class T>
 concept has_own_hook =
-    (has_template_hook<T> || has_erased_hook<T>)&&!has_virtual_hook<T> && std::is_same_v<typename decltype(declarer_of_hook<T>())::type, T>;
+    (has_template_hook<T> || has_erased_hook<T>)&&!has_virtual_hook<T> && std::is_same_v<typename declarer_of_hook<T>::type, T>;
 
 }  // namespace detail
 }  // namespace gradsync

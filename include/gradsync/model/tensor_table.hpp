@@ -89,7 +89,9 @@ struct parameter_access<detail::tensor_part<T>> {
   static parameter describe(detail::tensor_part<T>& x) {
     parameter p{.type = dtype_of<T>(), .count = x.count};
     if (x.whole_pointers) {
-      p.value_access = p.grad_access = {.read = detail::read_pointer<T>, .count = x.count};
+      p.value_access.read = detail::read_pointer<T>;
+      p.value_access.count = x.count;
+      p.grad_access = p.value_access;
       p.aliases.push_back({"", &x, x.value.object, x.grad.object});
     } else {
       using part = detail::tensor_part<T>;
