@@ -4,8 +4,8 @@
 /// Which parameters travel together. A pure function of their counts and types, so all ranks plan alike.
 ///
 /// Backward computes the last layer's gradients first: parameters are taken in reverse model order, one open bucket for each dtype, and a
-/// bucket is closed before the parameter that would push it over its cap (cuts.hpp). The first bucket is small, so that communication starts
-/// early (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket parameters keep
+/// bucket is closed before the parameter that would push it over its cap (cuts.hpp). The first bucket is small, so that communication
+/// starts early (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket parameters keep
 /// their model order, so an arena's stretch is one bucket as it lies. Where the order in which gradients become ready is known, it takes
 /// the place of reverse model order.
 ///

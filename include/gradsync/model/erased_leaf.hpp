@@ -3,7 +3,8 @@
 
 /// A leaf of a walk whose type is forgotten, so that virtual functions can walk on: they cannot be templates.
 ///
-/// A leaf that is to be reached through virtual hooks has `found(at, found_parameter)`, and, if it collects states, `found(at, found_state)`.
+/// A leaf that is to be reached through virtual hooks has `found(at, found_parameter)`, and, if it collects states,
+/// `found(at, found_state)`.
 #pragma once
 
 #include <string_view>  // sentences

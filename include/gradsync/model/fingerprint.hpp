@@ -4,9 +4,9 @@
 /// 64 bits that stand for all the values of a model, trained parameters and states: replicas hold the same bits if, but for one chance in
 /// 2^64, their fingerprints are equal.
 ///
-/// Depends on the bits of the values, their types, lengths and order (parameters first, then states); not on names, addresses, padding or gradients. -0.0 and +0.0 differ,
-/// and so do two NaNs of different payload. Not a cryptographic hash. It reads eight bytes at a time, several GB/s. The same on all
-/// machines of one byte order.
+/// Depends on the bits of the values, their types, lengths and order (parameters first, then states); not on names, addresses, padding or
+/// gradients. -0.0 and +0.0 differ, and so do two NaNs of different payload. Not a cryptographic hash. It reads eight bytes at a time,
+/// several GB/s. The same on all machines of one byte order.
 ///
 ///     if (fingerprint(net) != rank_0s) …;   std::cout << to_hex(fingerprint(net));   // 16 digits
 #pragma once

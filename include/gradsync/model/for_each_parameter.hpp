@@ -4,9 +4,11 @@
 /// Lists the parameters of a model of any type, with their gradients.
 ///
 /// A parameter is a class with members `value` and `grad` that are containers of floats; or, where the gradients are a second object of the
-/// model's type, every container of floats, whose gradient is its twin there. Layers are found in members, in containers and in arrays;
-/// names come out as paths: `layers[3].weight`. Other doors (lists, friends, foreign types, `skip`): parameter_access.hpp. A parameter
-/// under several names (one value, one gradient) is tied: one entry with several aliases.
+/// model's type, every container of floats, whose gradient is its twin there. Layers are found in members, containers, arrays, maps and
+/// tuples, behind smart pointers (null: none), in optionals, and in variants: the alternative held now. Names come out as paths:
+/// `layers[3].weight`, `blocks.encoder.bias`. Other doors: parameter_access.hpp (lists, friends, hooks, foreign types, `skip`), state.hpp
+/// (what is not trained), parameter_visitor.hpp (layers behind pointers to their base), tensor_table.hpp (raw memory). A parameter under
+/// several names (one value, one gradient; a shared_ptr that stands twice) is tied: one entry with several aliases.
 ///
 ///     struct weights { std::vector<float> value, grad; };
 ///     struct net { weights w, b; float learning_rate; };

@@ -60,7 +60,8 @@ concept has_erased_hook = !has_template_hook<T> && requires(T & x, parameter_vis
   x.visit_parameters(visit);
 };
 
-// The class that declares the hook which T has; void where C++ does not tell. (nvcc 13 answers wrongly to `requires { &T::template f<X>; }`.)
+// The class that declares the hook which T has; void where C++ does not tell. Asked by its type, since nvcc 13 answers wrongly to
+// `requires { &T::template f<X>; }`.
 template <class T>
 struct declarer_of_hook {
   using type = void;

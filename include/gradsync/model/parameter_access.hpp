@@ -3,7 +3,8 @@
 
 /// What a model's author may write to say where its parameters are. A plain aggregate needs none of it.
 ///
-/// A class with private members lists those that hold parameters; the names are read from the list:
+/// A class with private members, and a struct that cannot be opened (bit-fields, a base class, more than 32 members), lists those that hold
+/// parameters; the names are read from the list:
 ///
 ///     class net {
 ///       linear first_, second_;
@@ -39,8 +40,8 @@
 ///
 ///       static gradsync::parameter describe(their::tensor& t);   // one alias, whose name is filled in; `parameter` is &t
 ///
-/// In all hooks `visit.state("mean", m.mean())` says what belongs to the model and is not trained (state.hpp). `skip<T>` wraps a member that
-/// gradsync shall not look at: `gradsync::skip<std::vector<float>> cache;`.
+/// In all hooks `visit.state("mean", m.mean())` says what belongs to the model and is not trained (state.hpp). `skip<T>` wraps a member
+/// that gradsync shall not look at: `gradsync::skip<std::vector<float>> cache;`.
 #pragma once
 
 #include <type_traits>  // is_same

@@ -18,7 +18,10 @@
 /// A class derived further inherits the hook, which does not know the members that it adds. Hence `members_of(*this)`: the hook says whose
 /// members it shows, and if in the end nobody has shown those of the object's own class, `usage_error` says what to write:
 ///
-///     void visit_parameters(gradsync::parameter_visitor& visit) override { linear::visit_parameters(visit); visit.members_of(*this)("scale", scale); }
+///     void visit_parameters(gradsync::parameter_visitor& visit) override {
+///       linear::visit_parameters(visit);
+///       visit.members_of(*this)("scale", scale);
+///     }
 ///
 /// The hook may be called several times, and shows the same members in the same order each time; it stores nothing. A plain class may have
 /// such a function too, and define it in a source file of its own. Costs one virtual call a layer and one a member; no allocation.
