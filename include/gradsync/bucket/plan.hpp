@@ -5,9 +5,9 @@
 ///
 /// Backward computes the last layer's gradients first: parameters are taken in reverse model order, one open bucket for each dtype, and a
 /// bucket is closed before the parameter that would push it over its cap (cuts.hpp). The first bucket is small, so that communication
-/// starts early (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket parameters keep
-/// their model order, so an arena's stretch is one bucket as it lies. Where the order in which gradients become ready is known, it takes
-/// the place of reverse model order.
+/// starts early (PyTorch DDP, Li et al. 2020). Buckets leave in the order in which reverse model order fills them. Inside a bucket
+/// parameters keep their model order, so an arena's stretch is one bucket as it lies. Where the order in which gradients become ready is
+/// known, it takes the place of reverse model order.
 ///
 ///     std::cout << describe(make_plan(parameters_of(net), {.bucket_bytes = 8 << 20}), parameters_of(net));
 #pragma once
