@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "gradsync/model/for_each_parameter.hpp"
+
 namespace {
 
 struct floats {
@@ -48,4 +50,20 @@ TEST_CASE("what is skipped can still be used as what it is") {
   used.push_back(4);
   CHECK(cache.value.size() == 4);
   static_assert(gradsync::detail::is_skip<gradsync::skip<int>> && !gradsync::detail::is_skip<int>);
+}
+
+namespace {
+
+struct packed_settings {
+  floats weight;
+  unsigned on : 1, depth : 7;
+  static constexpr auto parameters = gradsync::members<&packed_settings::weight>;
+};
+
+}  // namespace
+
+TEST_CASE("a struct with bit-fields, which cannot be opened, has a list") {
+  packed_settings model{{{1, 2}, {}}, 1, 3};
+  CHECK(gradsync::parameters_of(model)[0].name() == "weight");
+  CHECK(model.on + model.depth == 4);
 }
