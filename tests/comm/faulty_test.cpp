@@ -149,12 +149,13 @@ TEST_CASE("a delay is over when the group's clock says so, and changes nothing e
       std::thread clock;
       if (comm.rank() == 1)
         clock = std::thread([&] {
-          while (!comm.struck()) std::this_thread::yield();
+          while (!comm.held()) std::this_thread::yield();
           seconds_passed += 9;
         });
       means(comm, 3, ring_steps);
       if (comm.rank() == 1) clock.join();
       CHECK(comm.struck() == (comm.rank() == 1));
+      CHECK_FALSE(comm.held());
     });
     CHECK_MESSAGE(all.thrown.empty(), all.thrown);
   }

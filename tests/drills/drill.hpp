@@ -95,6 +95,10 @@ struct drill {
   std::vector<std::size_t> counts = {3, 300, 37};  // a bucket each
   bool real_clock = false;
 
+  // Rather than a thread that drives the collectives.
+  bool holds_the_caller() const { return in_user_code || (round == fault_plan::posting && what != trouble::drop); }
+  bool takes_time() const { return what == trouble::delay || what == trouble::freeze || what == trouble::drop; }
+
   std::string text() const {
     return "GRADSYNC_DRILL_SEED=" + std::to_string(seed) + " replays it: " + name_of(what) + " of rank " + std::to_string(victim) + " of " +
            std::to_string(ranks) + " in update " + std::to_string(update) + ", bucket " + std::to_string(bucket) +
@@ -133,12 +137,14 @@ inline std::uint64_t hash_of(const test::layers& net, std::vector<float> test::p
 class referee {
  public:
   referee(const drill& d, const thread_communicator& own, const communicator& comm, board& all) {
-    const bool takes_time = d.what == trouble::delay || d.what == trouble::freeze || d.what == trouble::drop;
-    if (own.rank() != d.victim || !takes_time || d.real_clock) return;
+    if (own.rank() != d.victim || !d.takes_time() || d.real_clock) return;
     thread_ = std::thread([this, &d, &own, &comm, &all] {
+      // The victim's fault holds one thread; where it has two, the other one must have come to rest as well.
+      const bool watched = d.progress == progress::thread && !d.holds_the_caller();
       const auto looks = [&] {
         std::vector<unsigned> seen;
-        for (int rank = 0; rank < d.ranks; ++rank) seen.push_back(rank == d.victim ? 1 : all.busy[static_cast<std::size_t>(rank)].load());
+        for (int rank = 0; rank < d.ranks; ++rank)
+          seen.push_back(rank == d.victim && !watched ? 1 : all.busy[static_cast<std::size_t>(rank)].load());
         return seen;
       };
       const auto stuck = [&] {
@@ -148,7 +154,7 @@ class referee {
         return own.others_wait() && looks() == before;
       };
       const auto begin = std::chrono::steady_clock::now();
-      while (!over_ && !((comm.struck() || all.struck) && stuck())) {
+      while (!over_ && !((comm.held() || all.struck) && stuck())) {
         std::this_thread::sleep_for(std::chrono::microseconds(50));
         if (std::chrono::steady_clock::now() - begin < std::chrono::minutes(2)) continue;
         std::fprintf(stderr, "a drill hangs. %s\n", d.text().c_str());
@@ -204,7 +210,11 @@ bool update(const drill& d, int number, const thread_communicator& own, test::la
     std::uint64_t random = laws::mixed(d.counts[0] + 1000 * bucket + 100 * rank + static_cast<std::size_t>(number));
     for (float& x : p.grad) x = static_cast<float>((random = random * 6364136223846793005 + 1442695040888963407) >> 40) * 1e-3f;
     if ((d.seed + random) % 4 == 0) std::this_thread::yield();
-    if (d.in_user_code && own.rank() == d.victim && number == d.update && bucket == d.bucket && own_trouble(d, own, all)) return false;
+    if (own.rank() == d.victim && number == d.update && bucket == d.bucket) {
+      const bool at_rest = bucket > 0 && d.progress == progress::thread && d.holds_the_caller() && d.takes_time();  // see the referee
+      while (at_rest && sync.completed_buckets() != bucket && !own.failed()) std::this_thread::yield();
+      if (d.in_user_code && own_trouble(d, own, all)) return false;
+    }
     sync.mark_ready(p);
   }
   ++all.busy[rank];

@@ -103,7 +103,7 @@ struct fault_site {
   Communicator* inner;
   fault_plan plan;
   std::uint64_t begun = 0;  // collectives, by the rank's thread
-  std::atomic<bool> struck{false}, released{false};
+  std::atomic<bool> struck{false}, released{false}, held{false};
 
   /// False: the rank is silent, and this was a poll.
   bool pass(std::uint64_t collective, int round, const deadline& until) {
@@ -129,7 +129,9 @@ struct fault_site {
 
   template <class F>
   void stay(F&& long_enough) {
+    held.store(true);
     while (long_enough() && !inner->failed()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    held.store(false);
     inner->check();
   }
 };
@@ -192,6 +194,8 @@ class faulty {
   }
   /// Whether this rank has come to the fault. From any thread.
   bool struck() const { return site_->struck.load(); }
+  /// Whether a thread of this rank is late, frozen or silent now, and does nothing else. From any thread.
+  bool held() const { return site_->held.load(); }
   /// A frozen rank goes on. From any thread.
   void release() { site_->released.store(true); }
 

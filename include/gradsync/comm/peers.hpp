@@ -132,6 +132,7 @@ class peers {
 
   [[noreturn]] void throw_late(int peer, std::chrono::nanoseconds limit) const {
     const auto [name, in_turn] = failure_->late(rank_, peer);
+    if (failure_->failed()) failure_->report(rank_);  // the late one may be on its way already, to learn of that
     throw timeout_error(name + " did not come before the deadline of " + text(limit) +
                             (in_turn ? "; it waits for this rank: make the same calls in the same order on every rank" : ""),
                         failure_->at(rank_));
