@@ -19,11 +19,16 @@ THREADS = ["comm"]
 # Headers of the room adapt stand above the front door: each suits it to a library of somebody else, which it includes. So each target needs
 # that library, //:gradsync has none of them, and neither has the umbrella header.
 ADAPTERS = {
+    # nvcc brings thrust with it.
+    "thrust": {
+        "headers": ["thrust"],
+        "libraries": [],
+    },
     "torch": {
         "headers": [
             "torch",
             "torch_parameters",
         ],
-        "library": "@local_torch//:torch",
+        "libraries": ["@local_torch//:torch"],
     },
 }

@@ -151,11 +151,18 @@ TEST_CASE("every rank begins with rank 0's parameters, frozen parameters and buf
     };
     stamp(static_cast<float>(comm.rank()) + 1);
     net.mask.fill_(comm.rank() == 0);
-    const synchronizer_of_torch sync(net, comm);
+    synchronizer_of_torch sync(net, comm);
     for (auto& p : net.parameters()) CHECK(p.eq(1).all().item<bool>());
     for (auto& b : net.buffers()) CHECK(b.to(torch::kFloat).eq(1).all().item<bool>());
     CHECK(net.norm->num_batches_tracked.item<std::int64_t>() == 1);
     CHECK(sync.parameters().size() == 4);  // the frozen one is not reduced
+    (net.norm(net.first(numbers({5, 4}, comm.rank())))).pow(2).sum().backward();
+    sync.finish();
+    const auto mine = net.norm->running_mean.clone();
+    sync.broadcast_state();
+    CHECK(net.norm->running_mean.equal(mine) == (comm.rank() == 0));
+    const float mean = number(net.norm->running_mean[0]);
+    CHECK(comm.broadcast(mean) == mean);
   });
 }
 

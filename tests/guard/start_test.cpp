@@ -60,3 +60,17 @@ TEST_CASE("parameters, states, options and strategy are compared") {
   all_are_told({.rings = true},
                "gradsync[rank 1]: strategy is ring in 4 rounds of 3 chunks, rank 0 has native in 2 rounds of 3 chunks" + same_options);
 }
+
+TEST_CASE("what lies on a device is refused by name before its address is followed") {
+  thread_group(1).run([](thread_communicator& comm) {
+    std::vector<parameter> parameters(1);
+    parameters[0].aliases.push_back({"weight", nullptr, nullptr, nullptr});
+    std::vector<state_entry> states = {{.name = "mean", .type = dtype::float64, .count = 1}};
+    states[0].space = memory_space::cuda;
+    CHECK_THROWS_WITH_AS(check_start(collective{comm}, parameters, states, {}),
+                         doctest::Contains("\"mean\": its elements lie in the memory of a CUDA device"), usage_error);
+    parameters[0].space = memory_space::cuda;
+    CHECK_THROWS_WITH_AS(check_start(collective{comm}, parameters, states, {}),
+                         doctest::Contains("\"weight\": its elements lie in the memory of a CUDA device"), usage_error);
+  });
+}

@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> system_headers = {
 
 // Adapters include what they adapt to: all that begins so.
 const std::map<std::string, std::string> third_parties = {
+    {"gradsync/adapt/thrust.hpp", "thrust/"},
     {"gradsync/adapt/torch.hpp", "torch/"},
     {"gradsync/adapt/torch_parameters.hpp", "torch/"},
 };

@@ -18,9 +18,9 @@
 ///     });
 ///
 /// A hook behind each parameter's gradient accumulator marks the gradient as soon as it is made. What doesn't require a gradient when the
-/// synchronizer is made is frozen: like the buffers of the module (running statistics) it gets rank 0's values then, and is each rank's own
-/// afterwards. A tensor under several names is one parameter. Gradients are averaged where LibTorch makes them; with layout::adopted they
-/// live in the buckets, and go back there when they have been set to none.
+/// synchronizer is made is frozen: like the buffers of the module (running statistics) it gets rank 0's values then, and in
+/// broadcast_state(). A tensor under several names is one parameter. Gradients are averaged where LibTorch makes them; with
+/// layout::adopted they live in the buckets, and go back there when they have been set to none.
 ///
 /// Accumulation: in a `more` micro-step each gradient is taken as soon as it is made, and cleared; there is nothing to zero before the next
 /// one. With accumulation_mode::plain LibTorch adds up, and nothing is cleared.
@@ -99,6 +99,10 @@ class torch_synchronizer {
     mark_all_ready();
     return finish();
   }
+
+  /// Gives every rank rank 0's buffers and frozen parameters, between two updates; all ranks call it together. Before an evaluation or a
+  /// checkpoint: running statistics are each rank's, from its own examples.
+  void broadcast_state() { sync_.broadcast_state(); }
 
   /// What synchronizer.hpp says of them.
   std::size_t completed_buckets() const { return sync_.completed_buckets(); }

@@ -14,16 +14,33 @@
 
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/error.hpp"
 #include "gradsync/guard/consistency.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/model/state.hpp"
 
 namespace gradsync {
 
-/// Options as names and values in words. `mismatch_error` on every rank that names the first difference.
+namespace detail {
+
+// Where a rank's own thread reads and writes gradients, they must be where it can.
+inline void check_reachable(const std::string& name, memory_space space) {
+  if (space == memory_space::host) return;
+  throw usage_error(
+      "its elements lie in the memory of a CUDA device, which ranks that are threads of the host do not reach, and gradsync "
+      "has no communicator for CUDA yet; keep value and gradient in host memory",
+      {.parameter = name});
+}
+
+}  // namespace detail
+
+/// Options as names and values in words. `mismatch_error` on every rank that names the first difference. `usage_error` for elements that the
+/// ranks cannot reach.
 template <transport Communicator>
 void check_start(const collective<Communicator>& sum, std::span<const parameter> parameters, std::span<const state_entry> states,
                  const std::vector<std::pair<std::string, std::string>>& options) {
+  for (const parameter& p : parameters) detail::check_reachable(p.name(), p.space);
+  for (const state_entry& s : states) detail::check_reachable(s.name, s.space);
   std::vector<agreement> items;
   for (const parameter& p : parameters) items.push_back(agreement_on(p));
   for (const state_entry& s : states) items.push_back(agreement_on(s));
