@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/run.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "tests/laws/scattered.hpp"
@@ -19,11 +20,10 @@ namespace {
 // By the numbers that automatic.hpp gives the candidates on threads.
 enum candidate : std::size_t {
   is_native,
+  is_direct,
+  is_recursive_doubling,
   is_halving_doubling,
-  is_tree_1,
-  is_tree_4,
-  is_tree_16,
-  is_ring,
+  is_tree,
   is_double_tree_4,
   is_double_tree_16
 };
@@ -73,40 +73,52 @@ TEST_CASE("a cheap fused pass is chosen for everything, at what was measured for
 
 TEST_CASE("without a cheap fused pass the candidate of the least cost is chosen, or one that costs hardly more") {
   for (const bool any : {false, true})
-    for (const int size : {2, 3, 5, 6, 8, 13, 16}) {
+    for (const int size : {2, 3, 5, 6, 8, 13, 16, 25, 63}) {
       INFO("ranks: " << size << ", any order: " << any);
       for (const choice& each : chosen(automatic{.any_order = any}, size, slow_pass)) {
-        const double bytes = static_cast<double>(each.up_to);
-        const double costs[] = {1,
-                                cost(halving_doubling{}, slow_pass.wire, size, bytes),
-                                cost(tree{1}, slow_pass.wire, size, bytes),
-                                cost(tree{4}, slow_pass.wire, size, bytes),
-                                cost(tree{16}, slow_pass.wire, size, bytes),
-                                cost(ring{}, slow_pass.wire, size, bytes),
-                                cost(double_tree{4}, slow_pass.wire, size, bytes),
-                                cost(double_tree{16}, slow_pass.wire, size, bytes)};
-        CHECK(each.seconds == doctest::Approx(costs[each.which]));
-        if (!any && size > 2) CHECK(each.which < is_ring);
-        const double* const end = costs + (any || size <= 2 ? is_double_tree_16 + 1 : is_ring);
-        CHECK(each.seconds <= *std::min_element(costs + 0, end) / 0.9 / 0.9 / 0.9);
+        const auto costs = [&](const auto& strategy) { return cost(strategy, slow_pass.wire, size, static_cast<double>(each.up_to)); };
+        const double all[] = {1e9,
+                              costs(direct{}),
+                              costs(recursive_doubling{}),
+                              costs(halving_doubling{}),
+                              costs(tree{1}),
+                              costs(double_tree{4}),
+                              costs(double_tree{16})};
+        CHECK(each.seconds == doctest::Approx(all[each.which]));
+        const int allowed = any || size == 2 ? 7 : int{is_double_tree_4};
+        CHECK(static_cast<int>(each.which) < allowed);
+        CHECK(0.9 * 0.9 * 0.9 * each.seconds <= *std::min_element(all + 0, all + allowed));
       }
     }
 }
 
-TEST_CASE("many bytes among five ranks go by a ring if any order is welcome, else by halving and doubling") {
-  CHECK(chosen(automatic{}, 5, slow_pass).back().which == is_halving_doubling);
-  CHECK(chosen(automatic{.any_order = true}, 5, slow_pass).back().which == is_ring);
-  // The fused pass can also be the choice for some sizes only.
+TEST_CASE("short buffers want few messages, long ones few bytes, and any order allows a double tree in between") {
+  const auto all = chosen(automatic{}, 16, slow_pass);
+  CHECK(all.front().which == is_recursive_doubling);
+  CHECK(all.back().which == is_direct);
+  CHECK(std::any_of(all.begin(), all.end(), [](const choice& c) { return c.which == is_halving_doubling; }));
+  CHECK(chosen(automatic{}, 33, slow_pass).front().which == is_tree);
+  const auto any = chosen(automatic{.any_order = true}, 31, slow_pass);
+  CHECK(std::any_of(any.begin(), any.end(), [](const choice& c) { return c.which == is_double_tree_4; }));
+  // The fused pass can be the choice for some sizes only.
   const calibration late_pass{.wire = {.alpha = 1e-6, .beta = 1e-9, .gamma = 2e-11},
                               .pass = gradsync::link{.alpha = 1e-4, .beta = 1e-10, .gamma = 0}};
-  const auto all = chosen(automatic{}, 8, late_pass);
-  CHECK(all.front().which != is_native);
-  CHECK(all.back().which == is_native);
-  // So can a tree of one segment, where messages cost more than anything.
-  CHECK(chosen(automatic{.any_order = true}, 13,
-               {.wire = {.alpha = 1, .beta = 0, .gamma = 0}, .pass = gradsync::link{.alpha = 99, .beta = 0, .gamma = 0}})
-            .front()
-            .which != is_ring);
+  const auto late = chosen(automatic{}, 8, late_pass);
+  CHECK(late.front().which != is_native);
+  CHECK(late.back().which == is_native);
+}
+
+TEST_CASE("what is no candidate would not be chosen: a ring costs what direct costs, segments make no tree worthwhile") {
+  for (int size = 2; size <= 70; ++size)
+    for (const double alpha : {1e-7, 1e-5})
+      for (const choice& each :
+           chosen(automatic{}, size,
+                  {.wire = {.alpha = alpha, .beta = 1e-10, .gamma = 2e-11}, .pass = gradsync::link{.alpha = 1e9, .beta = 1, .gamma = 0}})) {
+        const gradsync::link wire{.alpha = alpha, .beta = 1e-10, .gamma = 2e-11};
+        const double bytes = static_cast<double>(each.up_to);
+        CHECK(cost(ring{}, wire, size, bytes) == doctest::Approx(cost(direct{}, wire, size, bytes)));
+        for (const int segments : {2, 4, 16}) CHECK(cost(tree{.segments = segments}, wire, size, bytes) >= 0.9 * each.seconds);
+      }
 }
 
 TEST_CASE("every rank has the same choices, all proved, and canonical unless any order is welcome") {

@@ -54,6 +54,22 @@ TEST_CASE("a round takes as long as its busiest rank, sending while it receives"
   CHECK(cost(uneven{}, link{.alpha = 1, .beta = 1, .gamma = 1}, 3, n) == doctest::Approx(42));
 }
 
+TEST_CASE("a cost curve has the costs of its strategy for every link and number of bytes") {
+  const auto compare = [](const auto& strategy, int size) {
+    const cost_curve seconds(strategy, size);
+    for (const double bytes : {0.0, 1.0, 1e4, 1e9})
+      for (const link& wire : {link{.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11}, link{.alpha = 0, .beta = 1, .gamma = 3}, link{2, 0, 0}})
+        CHECK(seconds(wire, bytes) == cost(strategy, wire, size, bytes));
+  };
+  for (int size = 1; size <= 20; ++size) {
+    compare(ring{}, size);
+    compare(native{}, size);
+    compare(halving_doubling{}, size);
+    compare(tree{.segments = 5}, size);
+  }
+  compare(uneven{}, 3);
+}
+
 TEST_CASE("few large messages suit a slow start, many small ones a slow link") {
   const link slow_start{.alpha = 1e-3, .beta = 1e-12, .gamma = 1e-12}, slow_link{.alpha = 1e-9, .beta = 1e-6, .gamma = 1e-12};
   CHECK(cost(halving_doubling{}, slow_start, 16, 1e4) < cost(ring{}, slow_start, 16, 1e4));

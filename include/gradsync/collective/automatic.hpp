@@ -9,10 +9,11 @@
 /// better than that. Predicted is `cost` with the measured α, β and γ, and for a transport's fused pass the line through its two
 /// measurements.
 ///
-/// The candidates are, in this order: native (where the transport has a fused pass), halving_doubling, tree with 1, 4 and 16 segments,
-/// ring, double_tree with 4 and 16 segments; but only those that are canonical for this number of ranks, so that the choice never changes
-/// bits. With `any_order` all of them are: then bits depend on the choice, and so on a measurement, which may come out otherwise the next
-/// time. Each candidate that is chosen for some size is proved on every rank before it can run.
+/// The candidates are, in this order: native (where the transport has a fused pass), direct, recursive_doubling, halving_doubling, tree
+/// with one segment, double_tree with 4 and with 16 segments; but only those that are canonical for this number of ranks, so that the
+/// choice never changes bits. With `any_order` all of them are: then bits depend on the choice, and so on a measurement, which may come
+/// out otherwise the next time. Others would never be chosen: by this cost a ring is what direct is, and another candidate is always
+/// better than a tree with more segments. Each candidate that is chosen for some size is proved on every rank before it can run.
 ///
 ///     gradsync::collective sum{comm, gradsync::automatic{}};
 ///     std::cout << describe(sum);   // the choices, and what is predicted
@@ -27,10 +28,12 @@
 
 #include "gradsync/collective/calibrate.hpp"
 #include "gradsync/collective/collective.hpp"
+#include "gradsync/collective/cost.hpp"
+#include "gradsync/collective/direct.hpp"
 #include "gradsync/collective/double_tree.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
-#include "gradsync/collective/ring.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/transport.hpp"
@@ -66,9 +69,10 @@ struct automatic {
       ++number;
     };
     if constexpr (fused_channel<decltype(std::declval<Communicator&>().open(1))>) offer(native{});
+    offer(direct{});
+    offer(recursive_doubling{});
     offer(halving_doubling{});
-    for (const int segments : {1, 4, 16}) offer(tree{.segments = segments});
-    offer(ring{});
+    offer(tree{.segments = 1});
     for (const int segments : {4, 16}) offer(double_tree{.segments = segments});
   }
 };
@@ -78,10 +82,14 @@ std::vector<choice> automatic::choices(const calibration& measured) const {
   std::vector<choice> best;
   for (int k = smallest; k <= largest; ++k)
     best.push_back({.up_to = std::size_t{1} << k, .which = 0, .seconds = std::numeric_limits<double>::infinity()});
-  for_each_candidate<Communicator>(measured.size, [&](const auto& strategy, std::size_t number) {
-    for (choice& c : best)
-      if (const double seconds = measured.seconds(strategy, static_cast<double>(c.up_to)); seconds < (1 - worthwhile) * c.seconds)
-        c = {.up_to = c.up_to, .which = number, .seconds = seconds};
+  for_each_candidate<Communicator>(measured.size, [&]<strategy S>(const S& strategy, std::size_t number) {
+    const cost_curve rounds(strategy, measured.size);
+    for (choice& c : best) {
+      const double bytes = static_cast<double>(c.up_to);
+      const double seconds =
+          is_fused<S>() && measured.pass ? measured.pass->alpha + bytes * measured.pass->beta : rounds(measured.wire, bytes);
+      if (seconds < (1 - worthwhile) * c.seconds) c = {.up_to = c.up_to, .which = number, .seconds = seconds};
+    }
   });
   return best;
 }

@@ -8,9 +8,14 @@
 /// what ends in scratch, and whatever a fused pass saves are left out.
 ///
 ///     cost(ring{}, link{.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11}, 4, 1e6)   // 171e-6: 6 α + 1.5e6 β + 0.75e6 γ
+///
+/// For many numbers of bytes `cost_curve` counts the messages once:
+///     const cost_curve seconds(ring{}, 4);
+///     seconds(wire, 1e6);                                                        // the same
 #pragma once
 
 #include <type_traits>
+#include <vector>
 
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/core/link.hpp"
@@ -19,42 +24,76 @@ namespace gradsync {
 
 namespace detail {
 
+// What one rank does in one round: messages one way, and chunks moved one way and added.
 struct traffic {
-  int messages = 0, chunks = 0;
+  int messages = 0, moved = 0, added = 0;
 
-  constexpr void add(int count) {
-    ++messages;
-    chunks += count;
+  constexpr double seconds(const link& wire, double chunk_bytes) const {
+    return messages * wire.alpha + chunk_bytes * (moved * wire.beta + added * wire.gamma);
   }
+  constexpr bool covers(const traffic& other) const { return messages >= other.messages && moved >= other.moved && added >= other.added; }
 };
+
+template <strategy S>
+constexpr traffic traffic_of(const S& s, int round, int rank, int size) {
+  traffic out, in;
+  s.round(round, rank, size, [&](auto message) {
+    constexpr bool sends = std::is_same_v<decltype(message), send>;
+    traffic& way = sends ? out : in;
+    ++way.messages;
+    way.moved += message.count;
+    if constexpr (!sends) in.added += message.what == effect::copy ? 0 : message.count;
+  });
+  return {out.messages > in.messages ? out.messages : in.messages, out.moved > in.moved ? out.moved : in.moved, in.added};
+}
 
 }  // namespace detail
 
 /// Seconds that an all-reduce of `bytes` bytes takes among `size` ranks over links that are all alike.
 template <strategy S>
 constexpr double cost(const S& s, const link& wire, int size, double bytes) {
-  const double chunk_bytes = bytes / s.chunks(size);
   double seconds = 0;
   for (int k = 0; k < s.rounds(size); ++k) {
     double busiest = 0;
     for (int rank = 0; rank < size; ++rank) {
-      detail::traffic out, in;
-      int added = 0;
-      s.round(k, rank, size, [&](auto message) {
-        if constexpr (std::is_same_v<decltype(message), send>) {
-          out.add(message.count);
-        } else {
-          in.add(message.count);
-          if (message.what != effect::copy) added += message.count;
-        }
-      });
-      const int messages = out.messages > in.messages ? out.messages : in.messages, moved = out.chunks > in.chunks ? out.chunks : in.chunks;
-      const double time = messages * wire.alpha + chunk_bytes * (moved * wire.beta + added * wire.gamma);
+      const double time = detail::traffic_of(s, k, rank, size).seconds(wire, bytes / s.chunks(size));
       if (time > busiest) busiest = time;
     }
     seconds += busiest;
   }
   return seconds;
 }
+
+/// `cost` of one strategy and number of ranks, for any link and number of bytes.
+class cost_curve {
+ public:
+  template <strategy S>
+  cost_curve(const S& s, int size) : chunks_(s.chunks(size)), rounds_(detail::index(s.rounds(size))) {
+    for (int k = 0; k < s.rounds(size); ++k)
+      for (int rank = 0; rank < size; ++rank) add(rounds_[detail::index(k)], detail::traffic_of(s, k, rank, size));
+  }
+
+  double operator()(const link& wire, double bytes) const {
+    double seconds = 0;
+    for (const auto& busy : rounds_) {
+      double busiest = 0;
+      for (const detail::traffic& one : busy)
+        if (const double time = one.seconds(wire, bytes / chunks_); time > busiest) busiest = time;
+      seconds += busiest;
+    }
+    return seconds;
+  }
+
+ private:
+  // Most ranks of a round do the same, or less than another one.
+  static void add(std::vector<detail::traffic>& busy, const detail::traffic& one) {
+    for (const detail::traffic& other : busy)
+      if (other.covers(one)) return;
+    busy.push_back(one);
+  }
+
+  int chunks_;
+  std::vector<std::vector<detail::traffic>> rounds_;
+};
 
 }  // namespace gradsync

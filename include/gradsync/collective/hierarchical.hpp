@@ -15,8 +15,8 @@
 ///   reproducibility  canonical if both parts are and g is a power of two (or there is only one level); else uniform if both parts are;
 ///                    else agreed
 ///   owner            if both parts have one: of the part of a shard, in the shard that it is in
-///   papers           Cho, Finkler, Kung, Hunter: BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy,
-///                    2019; Jia et al.: Highly scalable deep learning training system with mixed-precision, 2018
+///   papers           Cho, Finkler, Serrano, Kung, Hunter: BlueConnect: decomposing all-reduce for deep learning on heterogeneous network
+///                    hierarchy, 2019; Jia et al.: Highly scalable deep learning training system with mixed-precision, 2018
 ///
 /// The inner strategy needs a reduce-scatter half. Neither may join (`direct`, `native`), as a join is over all ranks, unless its level is
 /// the only one. Refuses numbers of ranks that `group` does not divide.
