@@ -10,6 +10,7 @@
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/hierarchical.hpp"
 #include "gradsync/collective/native.hpp"
+#include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "tests/laws/over_threads.hpp"
@@ -37,6 +38,7 @@ TEST_CASE("hierarchical obeys the laws of a strategy, whatever its parts and its
     laws::strategy_laws(hierarchical{ring{}, halving_doubling{}, group}, 16);
     laws::strategy_laws(hierarchical{halving_doubling{}, ring{}, group}, 16);
     laws::strategy_laws(hierarchical{halving_doubling{}, tree{.segments = 3}, group}, 16);
+    laws::strategy_laws(hierarchical{halving_doubling{}, recursive_doubling{}, group}, 16);
     laws::strategy_laws(rings{.group = group}, 16);
     laws::strategy_laws(halvings{.group = group}, 16);
   }
@@ -45,6 +47,7 @@ TEST_CASE("hierarchical obeys the laws of a strategy, whatever its parts and its
 TEST_CASE("hierarchical gives the mean over threads") {
   laws::over_threads(hierarchical{ring{}, halving_doubling{}, 2});
   laws::over_threads(halvings{.group = 4});
+  laws::over_threads(hierarchical{ring{}, recursive_doubling{}, 2});
   laws::over_threads(hierarchical{halving_doubling{}, tree{.segments = 2}, 3});
 }
 
@@ -56,6 +59,7 @@ TEST_CASE("hierarchical holds exactly its claim up to 72 ranks") {
       CHECK(laws::proved(hierarchical{ring{}, halving_doubling{}, group}, size));
       CHECK(laws::proved(hierarchical{halving_doubling{}, tree{}, group}, size));
       CHECK(laws::proved(halvings{.group = group}, size));
+      CHECK(laws::proved(hierarchical{halving_doubling{}, recursive_doubling{}, group}, size));
     }
 }
 
@@ -118,20 +122,23 @@ TEST_CASE("hierarchical's header states its rounds, bytes, scratch and cost") {
     const int p = group * groups;
     INFO(strategy.name() << " of " << groups << " groups of " << group);
     const auto inside = laws::compile_all(inner, group), across = laws::compile_all(outer, groups);
+    const auto part = [](const program& one) { return one.scratch_count / double(one.chunks); };  // of the buffer, in scratch
     double scratch = 0, parts_scratch = 0;
-    for (const program& each : inside) parts_scratch = std::max(parts_scratch, laws::scratch_bytes(each, n));
-    for (const program& each : across) parts_scratch = std::max(parts_scratch, laws::scratch_bytes(each, n / group));
+    for (const program& each : inside) parts_scratch = std::max(parts_scratch, laws::arriving_bytes(each, n));
+    for (const program& each : across) parts_scratch = std::max(parts_scratch, laws::arriving_bytes(each, n / group));
     for (const program& each : laws::compile_all(strategy, p)) {
-      CHECK(each.rounds() == inner.rounds(group) + outer.rounds(groups));
-      CHECK(laws::bytes_sent(each, n) == doctest::Approx(laws::bytes_sent(inside[detail::index(each.rank % group)], n) +
-                                                         laws::bytes_sent(across[detail::index(each.rank / group)], n / group)));
-      scratch = std::max(scratch, laws::scratch_bytes(each, n));
+      CHECK(each.rounds() == inner.rounds(group) + outer.rounds(groups) + (placement(strategy, p).settles() ? 1 : 0));
+      const program &in = inside[detail::index(each.rank % group)], &out = across[detail::index(each.rank / group)];
+      CHECK(part(each) == doctest::Approx(std::max(part(in), part(out) / group)));
+      CHECK(laws::bytes_sent(each, n) == doctest::Approx(laws::bytes_sent(in, n) + laws::bytes_sent(out, n / group)));
+      scratch = std::max(scratch, laws::arriving_bytes(each, n));
     }
     CHECK(scratch == doctest::Approx(parts_scratch));
     CHECK(cost(strategy, wire, p, n) == doctest::Approx(cost(inner, wire, group, n) + cost(outer, wire, groups, n / group)));
   };
   for (const int groups : {1, 2, 3, 5, 8}) {
     for (const int group : {1, 2, 3, 5, 8}) states(ring{}, halving_doubling{}, group, groups), states(ring{}, tree{}, group, groups);
+    for (const int group : {1, 2, 3, 5, 8}) states(ring{}, recursive_doubling{}, group, groups);
     for (const int group : {1, 2, 4, 8}) states(halving_doubling{}, ring{}, group, groups);
   }
   for (const program& each : laws::compile_all(rings{.group = 4}, 12)) CHECK(laws::bytes_sent(each, n) == doctest::Approx(2 * n * 11 / 12));

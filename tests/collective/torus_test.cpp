@@ -88,8 +88,9 @@ TEST_CASE("the torus's header states its rounds, bytes, scratch and cost") {
     const double n = 1000, share = n * (p - 1) / p;
     for (const program& each : laws::compile_all(strategy, p)) {
       CHECK(each.rounds() == 2 * (r + c - 2));
+      CHECK(each.scratch_count == 0);  // where peers' memory can be read
       CHECK(laws::bytes_sent(each, n) == doctest::Approx(2 * share));
-      if (r > 1 && c > 1) CHECK(laws::scratch_bytes(each, n) == doctest::Approx(n / (2 * r) + n / (2 * c)));
+      if (r > 1 && c > 1) CHECK(laws::arriving_bytes(each, n) == doctest::Approx(n / (2 * r) + n / (2 * c)));
     }
     CHECK(strategy.reduce_rounds(p) == r + c - 2);
     CHECK(cost(strategy, wire, p, n) == doctest::Approx(4 * (r + c - 2) * wire.alpha + 2 * share * wire.beta + share * wire.gamma));

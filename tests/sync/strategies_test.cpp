@@ -69,7 +69,7 @@ TEST_CASE("automatic has the bits of native and of tree, with any bucket size, o
   for (int ranks = 2; ranks <= 5; ++ranks)
     thread_group(ranks).run([](auto& comm) {
       const collective sum{comm, automatic{}};
-      for (const std::size_t bytes : {0, 2000, 1 << 20}) {
+      for (const std::size_t bytes : {0u, 2000u, 1u << 20}) {
         const synchronizer_options options{.bucket_bytes = bytes};
         const auto expected = gradients(collective{comm}, options);
         CHECK(gradients(sum, options) == expected);
