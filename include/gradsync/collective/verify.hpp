@@ -110,7 +110,11 @@ class prover {
   };
 
   constexpr void found(const violation& v) { proof_.first = proof_.first.what == kind::none ? v : proof_.first; }
-  constexpr void broken(violation v) { expect(false, sound_, v); }
+  // Messages that do not fit together hang, and are why what came before looks wrong: said instead of it.
+  constexpr void broken(const violation& v) {
+    if (sound_) proof_.first = v;
+    sound_ = false;
+  }
   constexpr void expect(bool holds, bool& property, const violation& v) {
     if (holds) return;
     found(v);
