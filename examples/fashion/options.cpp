@@ -44,10 +44,14 @@ CLI::Validator rate() {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator one_of(std::vector<std::string> words) {
+std::string in_words(const std::vector<std::string>& words) {
   std::string list;
   for (const auto& word : words) list += (list.empty() ? "" : ", ") + word;
-  const auto check = [words = std::move(words), list](const std::string& text) -> std::string {
+  return list;
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const auto check = [list = in_words(words), words = std::move(words)](const std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return {};
     return "'" + text + "' is none of " + list;
   };
@@ -90,7 +94,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.set_version_flag("--version", "train_fashion, gradsync 0.1.0", "Print the version and leave");
   app.get_help_ptr()->description("Print this text and leave");
   app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  const auto option = [&](const char* name, auto& value, const char* what, const char* type, CLI::Validator check) {
+  const auto option = [&](const char* name, auto& value, const std::string& what, const char* type, CLI::Validator check) {
     return app.add_option(name, value, what)->type_name(type)->check(std::move(check));
   };
   option("--data", chosen.data, "Folder of the gzipped IDX files; MNIST works too", "DIR", not_empty());
@@ -98,8 +102,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
   option("--epochs", chosen.epochs, "Passes over the training set", "N", whole_number(1, many));
   option("--batch", chosen.batch, "Examples of an update, over all ranks", "N", whole_number(1, many));
   option("--shards", chosen.shards, "Micro-batches of an update, over all ranks", "N", whole_number(1, 4096));
-  option("--strategy", chosen.strategy, "How gradients are summed: native, tree, ring or halving_doubling", "NAME",
-         one_of({"native", "tree", "ring", "halving_doubling"}));
+  const std::vector<std::string> strategies{"native", "automatic",          "direct", "double_tree", "halving_doubling",
+                                            "ring",   "recursive_doubling", "tree"};
+  option("--strategy", chosen.strategy, "How gradients are summed: " + in_words(strategies), "NAME", one_of(strategies));
   option("--bucket-bytes", chosen.bucket_bytes, "Gradients that travel together", "BYTES",
          whole_number(std::size_t{0}, std::size_t{1} << 40));
   option("--optimizer", optimizer, "sgd (momentum 0.9) or adamw", "NAME", one_of({"sgd", "adamw"}));

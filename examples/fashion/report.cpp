@@ -60,7 +60,8 @@ void report::epoch(const epoch_summary& s, int epochs) {
 
 void report::memory(const replica_memory& m) {
   say("memory of a replica: values " + readable_bytes(m.values) + ", gradients " + readable_bytes(m.gradients) + ", optimizer " +
-      readable_bytes(m.optimizer) + ", buckets " + readable_bytes(m.buckets) + ", partial sums " + readable_bytes(m.partial_sums));
+      readable_bytes(m.optimizer) + ", buckets " + readable_bytes(m.buckets) + ", partial sums " + readable_bytes(m.partial_sums) +
+      (m.scratch > 0 ? ", scratch " + readable_bytes(m.scratch) : ""));
 }
 
 report::output standard_output_kind() { return isatty(STDOUT_FILENO) == 1 ? report::output::terminal : report::output::plain; }

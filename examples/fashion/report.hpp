@@ -26,7 +26,7 @@ struct epoch_summary {
 
 /// Bytes that one replica costs.
 struct replica_memory {
-  std::size_t values = 0, gradients = 0, optimizer = 0, buckets = 0, partial_sums = 0;
+  std::size_t values = 0, gradients = 0, optimizer = 0, buckets = 0, partial_sums = 0, scratch = 0;
 };
 
 /// `bytes` for people: "428 bytes", "64.0 KiB", "1.3 MiB".

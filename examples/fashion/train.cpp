@@ -40,9 +40,13 @@ struct job {
 
 template <class Communicator>
 gradsync::collective<Communicator> chosen_collective(const std::string& strategy, Communicator& comm) {
-  if (strategy == "tree") return {comm, gradsync::tree{}};
-  if (strategy == "ring") return {comm, gradsync::ring{}};
+  if (strategy == "automatic") return {comm, gradsync::automatic{}};
+  if (strategy == "direct") return {comm, gradsync::direct{}};
+  if (strategy == "double_tree") return {comm, gradsync::double_tree{}};
   if (strategy == "halving_doubling") return {comm, gradsync::halving_doubling{}};
+  if (strategy == "recursive_doubling") return {comm, gradsync::recursive_doubling{}};
+  if (strategy == "ring") return {comm, gradsync::ring{}};
+  if (strategy == "tree") return {comm, gradsync::tree{}};
   return {comm, gradsync::native{}};
 }
 
@@ -181,7 +185,8 @@ class replica {
                          .gradients = memory.gradients,
                          .optimizer = optimizer_.state_bytes(),
                          .buckets = memory.buckets,
-                         .partial_sums = memory.partial_sums});
+                         .partial_sums = memory.partial_sums,
+                         .scratch = memory.scratch});
     std::string plan = sync_.describe_plan();
     while (plan.ends_with('\n')) plan.pop_back();
     shared_.show.say(plan);

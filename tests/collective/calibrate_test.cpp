@@ -28,6 +28,7 @@ struct plain_channel {
   bool drain(const program& p, const ticket& t, const deadline& until) { return inside.drain(p, t, until); }
   double total_weight(const ticket& t) { return inside.total_weight(t); }
   void leave() { inside.leave(); }
+  std::size_t scratch_bytes() const { return inside.scratch_bytes(); }
 };
 
 struct plain_communicator {

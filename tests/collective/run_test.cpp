@@ -34,6 +34,7 @@ struct notebook {
   bool drain(const program&, const ticket&, const deadline&) { return true; }
   double total_weight(const ticket&) { return 1; }
   void leave() {}
+  std::size_t scratch_bytes() const { return 0; }
 };
 
 program of_rounds(int rounds) {

@@ -17,6 +17,7 @@ struct bare_channel {
   bool drain(const program&, const ticket&, const deadline&) { return true; }
   double total_weight(const ticket&) { return 1; }
   void leave() {}
+  std::size_t scratch_bytes() const { return 0; }
 };
 struct fused : bare_channel {
   bool reduce(const ticket&, const deadline&) { return true; }

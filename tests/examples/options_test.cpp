@@ -109,7 +109,9 @@ TEST_CASE("each bad value is one line that names the option, the value and what 
   check_refused({"--epochs", "-1"}, "--epochs: '-1' is not a whole number from 1 to 1000000");
   check_refused({"--bucket-bytes", "-5"}, "--bucket-bytes: '-5' is not a whole number from 0 to 1099511627776");
   check_refused({"--seed", "0x10"}, "--seed: '0x10' is not a whole number from 0 to 18446744073709551615");
-  check_refused({"--strategy", "foo"}, "--strategy: 'foo' is none of native, tree, ring, halving_doubling");
+  check_refused({"--strategy", "foo"},
+                "--strategy: 'foo' is none of native, automatic, direct, double_tree, halving_doubling, "
+                "ring, recursive_doubling, tree");
   check_refused({"--optimizer", "SGD"}, "--optimizer: 'SGD' is none of sgd, adamw");
   for (const char* value : {"0", "-0.1", "nan", "inf", "1e9", "x", "0.1x"})
     check_refused({"--learning-rate", value}, "--learning-rate: '" + std::string{value} + "' is not a number above 0, up to 1000");

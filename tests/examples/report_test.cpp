@@ -79,4 +79,7 @@ TEST_CASE("a replica's memory is one line") {
   w.report.memory({.values = 1024, .gradients = 2048, .optimizer = 512, .buckets = 0, .partial_sums = 4096});
   CHECK(w.text.str() ==
         "memory of a replica: values 1.0 KiB, gradients 2.0 KiB, optimizer 512 bytes, buckets 0 bytes, partial sums 4.0 KiB\n");
+  w.text.str("");
+  w.report.memory({.scratch = 1024});
+  CHECK(w.text.str().ends_with("partial sums 0 bytes, scratch 1.0 KiB\n"));
 }

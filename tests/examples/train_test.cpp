@@ -61,7 +61,7 @@ TEST_CASE("1, 2, 4 and 8 ranks end with the same bits, whatever the bucket size"
   const auto one = t.run(1);
   CHECK(one.replicas_agree);
   CHECK(one.fingerprint != 0);
-  for (const std::string strategy : {"native", "tree", "halving_doubling"}) {
+  for (const std::string strategy : {"native", "automatic", "tree", "halving_doubling", "recursive_doubling"}) {
     for (const int ranks : {2, 4, 8}) {
       for (const std::size_t bucket_bytes : {std::size_t{0}, std::size_t{8192}, std::size_t{1} << 20}) {
         CAPTURE(strategy);
@@ -101,7 +101,7 @@ TEST_CASE("ranks that share unevenly, and ranks without a shard, come to the rig
   small_training t;
   const auto one = t.run(1);
   for (const int ranks : {3, 5, 11}) {  // 8 shards: 3 of the 11 ranks have none
-    for (const std::string strategy : {"native", "tree", "ring", "halving_doubling"}) {
+    for (const std::string strategy : {"native", "direct", "ring", "double_tree", "recursive_doubling"}) {
       CAPTURE(ranks);
       CAPTURE(strategy);
       const auto result = t.run(ranks, strategy);

@@ -133,3 +133,18 @@ TEST_CASE("ranks whose rules choose otherwise do not start") {
   }
   CHECK(seen == 1);
 }
+
+TEST_CASE("the memory report counts the scratch of strategies that need some") {
+  thread_group(2).run([](auto& comm) {
+    layers net = test::make_layers({1000});
+    const auto scratch_after_an_update = [&](const collective<thread_communicator>& sum) {
+      synchronizer sync{net, sum};
+      CHECK(sync.memory().scratch == 0);
+      sync.contribute_nothing();
+      return sync.memory().scratch;
+    };
+    CHECK(scratch_after_an_update(collective{comm, recursive_doubling{}}) == 4000);
+    CHECK(scratch_after_an_update(collective{comm, ring{}}) == 0);
+    CHECK(scratch_after_an_update(collective{comm}) == 0);
+  });
+}

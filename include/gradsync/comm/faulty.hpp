@@ -163,6 +163,7 @@ class faulty_channel {
   }
   double total_weight(const ticket& t) { return inner_.total_weight(t); }
   void leave() { inner_.leave(); }
+  std::size_t scratch_bytes() const { return inner_.scratch_bytes(); }
 
  private:
   std::uint64_t& number(std::uint32_t sequence) { return numbers_[sequence % numbers_.size()]; }

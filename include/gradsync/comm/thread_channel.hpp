@@ -140,6 +140,13 @@ class thread_channel {
   double total_weight(const ticket& t) const { return peers_.total_weight(t); }
   void leave() { peers_.leave(); }
 
+  /// Of this rank, so far.
+  std::size_t scratch_bytes() const {
+    std::size_t sum = 0;
+    for (const aligned_bytes& one : peers_.mine().scratch) sum += one.size();
+    return sum;
+  }
+
  private:
   using pass = detail::peers::pass;
 

@@ -44,6 +44,7 @@ concept channel = requires(C& c, const C& constant, const program& p, const cont
   { c.drain(p, t, until) } -> std::same_as<bool>;                         // true: no peer touches the buffer any more
   { c.total_weight(t) } -> std::same_as<double>;                          // Σw, once it is done, while it is among the last `slots` posted
   c.leave();                                                              // after a failure: waits until no peer is in this rank's memory
+  { constant.scratch_bytes() } -> std::same_as<std::size_t>;              // memory of its own, for programs that need scratch
 };
 
 /// A channel that has an all-reduce of its own, in the canonical order, which runs in place of a fused program.

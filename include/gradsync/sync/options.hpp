@@ -64,6 +64,7 @@ struct memory_report {
   std::size_t states = 0;                 ///< the user's: running statistics, frozen layers
   std::size_t buckets = 0;                ///< storage that gradients are copied into, or adopted by
   std::size_t partial_sums = 0;           ///< of accumulation; grows to its full size during the first update
+  std::size_t scratch = 0;                ///< of strategies that need some; so does this
 };
 
 }  // namespace gradsync

@@ -155,6 +155,9 @@ class reducer {
     return guarded([&] { return place_of(sum_.communicator(), sum_.communicator().rank(), step_); }, f);
   }
 
+  /// What strategies that need scratch have of it.
+  std::size_t scratch_bytes() const { return channel_.scratch_bytes(); }
+
   /// The strategy of each bucket; empty if all have the only one.
   std::vector<std::string> strategies() const {
     std::vector<std::string> names;
