@@ -34,7 +34,7 @@ inline void check_reachable(const std::string& name, memory_space space) {
 
 }  // namespace detail
 
-/// Options as names and values in words. `mismatch_error` on every rank that names the first difference. `usage_error` for elements that the
+/// Options as names and values in words. `mismatch_error` on every rank that names the first difference. `usage_error` for elements that
 /// ranks cannot reach.
 template <transport Communicator>
 void check_start(const collective<Communicator>& sum, std::span<const parameter> parameters, std::span<const state_entry> states,
