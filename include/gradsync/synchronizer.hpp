@@ -121,7 +121,7 @@ class synchronizer {
   }
 
   /// Ends the micro-step. After the last one of an update every gradient is the mean over all examples of all ranks, and the same bits on
-  /// all of them.
+  /// all of them. In the first update ranks then agree on the order of readiness, and may plan buckets anew (`replan`).
   step_result finish() {
     reducer_.rethrow();
     if (!in_step_) throw usage_error("finish() without a micro-step: begin() or mark a gradient first", here());
@@ -159,7 +159,7 @@ class synchronizer {
   /// Buckets of this update whose mean is in place, here.
   std::size_t completed_buckets() const { return reducer_.completed(); }
 
-  /// The plan in use. The first `finish()` of an update may have replaced the one that was made at the start (`replan`).
+  /// The plan in use. The first update's `finish()` may have replaced the one that was made at the start.
   const bucket_plan& plan() const { return *plan_; }
   bool replanned() const { return metrics_.plans > 1; }
   std::span<const parameter> parameters() const { return parameters_; }
