@@ -6,16 +6,6 @@ load("//bazel:rooms.bzl", "ROOMS")
 _EVERY_ROOM = ["//:gradsync"] + ["//:" + room for room in ROOMS]
 _DOCTEST = "@local_doctest//:doctest"
 
-# A header named a/b/c.hpp, included as gradsync/b/c.hpp, becomes the source alone/gradsync/b/c.cpp.
-_ALONE = """\
-for out in $(OUTS); do
-  header=$${{out#$(RULEDIR)/alone/}}
-  header=$${{header%.cpp}}.hpp
-  printf '#include "%s"\\n#include "%s"\\n#include "tests/house/alone.hpp"\\nstatic const alone::header here{{"%s"}};\\n' \\
-    $$header $$header $$header > $$out
-done
-"""
-
 # Only looks at the syntax and instantiates: nothing of it would be linked.
 _REFUSED = """\
 if $(CC) -x c++ -std=c++20 -Iinclude -iquote . -fsyntax-only $(location {source}) > $@.said 2>&1; then
@@ -75,29 +65,6 @@ def refused_tests(files):
             tags = ["nosan"],
             deps = [":is_refused"],
         )
-
-def headers_alone_test(name, headers):
-    """Compiles each header in a source of its own, and links them all.
-
-    Args:
-      name: of the test
-      headers: below include/
-    """
-    sources = ["alone/" + header[len("include/"):-len(".hpp")] + ".cpp" for header in headers]
-    native.genrule(
-        name = name + "_sources",
-        testonly = True,
-        outs = sources,
-        cmd = _ALONE.format(),
-    )
-    cc_test(
-        name = name,
-        size = "small",
-        srcs = sources,
-        data = headers,
-        tags = ["nosan"],
-        deps = ["//tests:headers_alone"] + _EVERY_ROOM,
-    )
 
 def stored_output_test(name, program, stored, **kwargs):
     """Runs a program and compares what it prints with a file, in which … stands for what varies.

@@ -173,7 +173,7 @@ class synchronizer {
   const gradsync::metrics& metrics() const { return metrics_; }
 
   memory_report memory() const {
-    memory_report report{.values = 0, .gradients = 0, .states = 0, .buckets = storage_.bytes(), .partial_sums = window_.bytes(), .scratch = reducer_.scratch_bytes()};
+    memory_report report{.buckets = storage_.bytes(), .partial_sums = window_.bytes(), .scratch = reducer_.scratch_bytes()};
     for (const parameter& p : parameters_) report.values += p.bytes();
     for (const state_entry& s : model_.states_now()) report.states += s.bytes();
     report.gradients = storage_.how() == layout::adopted && report.buckets > 0 ? 0 : report.values;

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/compile.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
-#include "gradsync/collective/compile.hpp"
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"

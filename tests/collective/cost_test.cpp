@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/cost.hpp"
+
 #include <doctest/doctest.h>
 
-#include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/ring.hpp"

@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/direct.hpp"
+
 #include <doctest/doctest.h>
 
 #include "gradsync/collective/cost.hpp"
-#include "gradsync/collective/direct.hpp"
 #include "tests/laws/strategy_laws.hpp"
 
 using namespace gradsync;

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/double_tree.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <set>
 
 #include "gradsync/collective/cost.hpp"
-#include "gradsync/collective/double_tree.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "tests/laws/over_threads.hpp"
 #include "tests/laws/strategy_laws.hpp"

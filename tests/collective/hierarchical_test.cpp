@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/hierarchical.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 
 #include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
-#include "gradsync/collective/hierarchical.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"

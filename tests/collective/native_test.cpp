@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/native.hpp"
+
 #include <doctest/doctest.h>
 
-#include "gradsync/collective/native.hpp"
 #include "tests/laws/strategy_laws.hpp"
 
 using namespace gradsync;

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/placement.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -7,7 +9,6 @@
 
 #include "gradsync/collective/direct.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
-#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/print.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
-#include "gradsync/collective/print.hpp"
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/recursive_doubling.hpp"
+
 #include <doctest/doctest.h>
 
 #include <span>
 
 #include "gradsync/collective/cost.hpp"
-#include "gradsync/collective/recursive_doubling.hpp"
 #include "tests/laws/strategy_laws.hpp"
 
 using namespace gradsync;

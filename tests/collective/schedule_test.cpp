@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/schedule.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/ring.hpp"
-#include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "tests/laws/strategies.hpp"
 #include "tests/laws/strategy_laws.hpp"

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/torus.hpp"
+
 #include <doctest/doctest.h>
 
 #include <set>
@@ -7,7 +9,6 @@
 
 #include "gradsync/collective/cost.hpp"
 #include "gradsync/collective/ring.hpp"
-#include "gradsync/collective/torus.hpp"
 #include "tests/laws/over_threads.hpp"
 #include "tests/laws/strategy_laws.hpp"
 

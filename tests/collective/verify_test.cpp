@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/verify.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
@@ -9,7 +11,6 @@
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
-#include "gradsync/collective/verify.hpp"
 #include "tests/laws/strategies.hpp"
 
 using namespace gradsync;

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
+#include "gradsync/collective/violation.hpp"
+
 #include <doctest/doctest.h>
 
 #include <set>
 #include <string>
-
-#include "gradsync/collective/violation.hpp"
 
 using namespace gradsync;
 using kind = violation::kind;

@@ -99,7 +99,7 @@ static_assert(faulty_threads::peer_addressable);
 TEST_CASE("without a fault it is the transport within, and obeys its laws") {
   laws::communicator_laws(run_faulty, 3);
   laws::channel_laws(run_faulty);
-  laws::mean_laws(run_faulty, 3);
+  laws::mean_laws(run_faulty, {1, 2, 3});
   laws::failure_laws(run_faulty);
 }
 

@@ -85,7 +85,7 @@ std::vector<std::string> told(int size, Body&& body) {
 TEST_CASE("a part of a group obeys the laws of a transport") {
   laws::communicator_laws(run_part, 4);
   laws::channel_laws(run_part);
-  laws::mean_laws(run_part, 3);
+  laws::mean_laws(run_part, {1, 2, 3});
 }
 
 TEST_CASE("a part of a group obeys the laws of failure") { laws::failure_laws(run_first_ranks); }

@@ -64,13 +64,8 @@ strategy_entry entry() {
 }
 // A new strategy is one line here, and has all drills.
 inline const std::vector<strategy_entry> strategies = {
-    entry<native>(),
-    entry<ring>(),
-    entry<tree>(),
-    entry<halving_doubling>(),
-    entry<recursive_doubling>(),
-    entry<direct>(),
-    entry<double_tree>(),
+    entry<native>(), entry<ring>(),        entry<tree>(), entry<halving_doubling>(), entry<recursive_doubling>(),
+    entry<direct>(), entry<double_tree>(),
 };
 
 enum class trouble { none, delay, freeze, drop, exception, early_return };
@@ -252,7 +247,8 @@ inline void train(const drill& d, thread_communicator& own, board& all) {
   for (test::param& p : net->layer) p.value.assign(p.value.size(), static_cast<float>(rank) + 0.1f);
   communicator comm{own};
   const referee watches(d, own, comm, all);
-  synchronizer sync{*net, strategies[d.strategy].on(comm), {.bucket_bytes = 0, .layout = d.layout, .progress = d.progress, .replan = replan::never}};
+  synchronizer sync{
+      *net, strategies[d.strategy].on(comm), {.bucket_bytes = 0, .layout = d.layout, .progress = d.progress, .replan = replan::never}};
   comm.plan(plan_of(d));
   std::uint64_t values = 0;
   try {

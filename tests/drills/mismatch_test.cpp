@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-// One rank differs from the others: in its model, its options, its strategy, or in what it calls. Whichever rank it is, every rank ends with
-// a mismatch_error that names it, and so does run().
+// One rank differs from the others: in its model, its options, its strategy, or in what it calls. Whichever rank it is, every rank ends
+// with a mismatch_error that names it, and so does run().
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -130,6 +130,20 @@ TEST_CASE("the umbrella reaches every header that needs the standard library alo
   }
 }
 
+TEST_CASE("every header is the first that some test includes, so it has all that it needs") {
+  std::set<std::string> first;
+  for (const auto& test : sources_in("tests"))
+    if (const auto names = includes_of(test, '"', '"'); !names.empty())
+      for (const auto& line : test.lines)
+        if (line.starts_with("#include")) {
+          if (line == "#include \"" + names.front() + '"') first.insert(names.front());
+          break;
+        }
+  for (const auto& header : headers())
+    if (room_of(as_included(header)) != "adapt")
+      CHECK_MESSAGE(first.contains(as_included(header)), header.name() << " is not included first by any test");
+}
+
 TEST_CASE("a header opens with its licence and a page that teaches, guards itself and defines no macro") {
   for (const auto& header : headers()) {
     const auto& lines = header.lines;

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gradsync/sync/accumulation.hpp"
+
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "gradsync/core/host_stream.hpp"
-#include "gradsync/sync/accumulation.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;

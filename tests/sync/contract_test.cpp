@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the step contract refuses: each wrong call is one error with the parameter's path, and changes nothing.
+#include "gradsync/synchronizer.hpp"
+
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -14,7 +16,6 @@
 
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/comm/threads.hpp"
-#include "gradsync/synchronizer.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <doctest/doctest.h>
-
 #include "gradsync/sync/options.hpp"
+
+#include <doctest/doctest.h>
 
 using namespace gradsync;
 

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gradsync/sync/ready_tracker.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
-
-#include "gradsync/sync/ready_tracker.hpp"
 
 using namespace gradsync;
 

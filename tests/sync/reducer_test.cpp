@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The reducer alone: launch, poll, finish, without a synchronizer before it.
+#include "gradsync/sync/reducer.hpp"
+
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -10,7 +12,6 @@
 
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
-#include "gradsync/sync/reducer.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;

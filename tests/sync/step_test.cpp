@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gradsync/sync/step.hpp"
+
 #include <doctest/doctest.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-
-#include "gradsync/sync/step.hpp"
 
 using namespace gradsync;
 

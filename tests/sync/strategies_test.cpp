@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A synchronizer whose buckets are summed by several strategies, each as its bytes ask for.
+#include "gradsync/gradsync.hpp"
+
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
 
-#include "gradsync/gradsync.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;
