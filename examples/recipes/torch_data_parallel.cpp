@@ -14,6 +14,8 @@
 
 #include <cstdint>
 #include <iostream>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "gradsync/adapt/torch.hpp"
@@ -40,14 +42,21 @@ batch micro_batch(int update, int m) {
   return {x, torch::sin(x.sum(1, true))};
 }
 
+// All ranks draw from the one generator of LibTorch: in turns, so that every run starts alike.
+std::shared_ptr<perceptron> initialised() {
+  static std::mutex one_at_a_time;
+  const std::lock_guard hold(one_at_a_time);
+  torch::manual_seed(0);
+  return std::make_shared<perceptron>();
+}
+
 // Trains for 100 updates. The fingerprint of the weights at the end.
 std::string train(int ranks) {
   std::string weights;
   gradsync::thread_group(ranks).run([&](auto& comm) {
-    torch::manual_seed(0);  // before the module is made, so that every run starts alike; ranks would take rank 0's values anyway
-    perceptron net;
-    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
-    gradsync::torch_synchronizer sync{net, comm, {.bucket_bytes = 512}};
+    const std::shared_ptr<perceptron> net = initialised();
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
+    gradsync::torch_synchronizer sync{*net, comm, {.bucket_bytes = 512}};
 
     const int share = 8 / comm.size();  // one rank has eight micro-steps an update, eight ranks have one each
     double loss = 0;
@@ -57,7 +66,7 @@ std::string train(int ranks) {
       for (int i = 0; i < share; ++i) {
         const batch now = micro_batch(update, comm.rank() * share + i);
         sync.begin({.weight = now.x.size(0), .micro_step = i + 1 < share ? micro_step::more : micro_step::last});
-        const auto error = torch::mse_loss(net.layers->forward(now.x), now.y);
+        const auto error = torch::mse_loss(net->layers->forward(now.x), now.y);
         error.backward();  // a bucket leaves as soon as its gradients are made
         sync.finish();     // the last one of an update waits for the mean over all examples of all ranks
         loss += error.template item<double>() * static_cast<double>(now.x.size(0)) / examples_an_update;
@@ -67,7 +76,7 @@ std::string train(int ranks) {
       if (ranks == 1 && update == 0) std::cout << "loss at first " << loss << '\n';
     }
     if (comm.rank() == 0) {
-      weights = gradsync::to_hex(gradsync::fingerprint(gradsync::torch_parameters{net}));
+      weights = gradsync::to_hex(gradsync::fingerprint(gradsync::torch_parameters{*net}));
       if (ranks == 2) std::cout << "buckets:\n" << sync.describe_plan();
       std::cout << ranks << (ranks == 1 ? " rank:  " : " ranks: ") << "loss " << loss << ", weights " << weights << '\n';
     }
