@@ -25,7 +25,7 @@ void every_mark(trouble what, std::uint64_t seed) {
                        .in_user_code = true,
                        .progress = how,
                        .layout = laws::mixed(seed) % 2 == 0 ? layout::in_place : layout::packed,
-                       .counts = {100, 20'000, 3, 12'000}});
+                       .counts = {100, 10'000, 3, 40}});
 }
 
 }  // namespace
