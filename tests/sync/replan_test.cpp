@@ -284,3 +284,46 @@ TEST_CASE("a rank that leaves after the first update's last bucket ends the othe
                   std::runtime_error);
   CHECK(told == 2);
 }
+
+TEST_CASE("a rank that dies in any collective of the start, the updates and the new plan is named by all others, and by every later call") {
+  std::uint64_t collectives = 0;
+  for (bool struck = true; struck; ++collectives) {
+    std::atomic<bool> dead{false};
+    std::atomic<int> told{0};
+    const auto train = [&](thread_communicator& own) {
+      faulty comm{own, fault_plan{.what = fault::kill, .rank = 1, .collective = collectives, .round = 0}};
+      owned model;
+      try {
+        synchronizer sync{model.net, comm, {.bucket_bytes = 256}};
+        try {
+          for (int update = 0; update < 2; ++update) {
+            mark_forwards(sync, model.net);
+            sync.finish();
+          }
+          CHECK(sync.replanned());
+        } catch (...) {
+          CHECK_THROWS_AS(sync.begin(), error);
+          CHECK_THROWS_AS(sync.mark_all_ready(), error);
+          CHECK_THROWS_AS(sync.finish(), error);
+          CHECK_THROWS_AS(sync.broadcast_state(), error);
+          throw;
+        }
+      } catch (const rank_killed&) {
+        dead = true;
+        throw;
+      } catch (const transport_error& e) {
+        told += std::string(e.what()).find("rank 1 failed") != std::string::npos ? 1 : 0;
+        throw;
+      }
+    };
+    try {
+      thread_group(3).run(train);
+    } catch (const rank_killed&) {
+      CHECK(dead);
+    }
+    struck = dead;
+    INFO("collective " << collectives);
+    CHECK(told == (struck ? 2 : 0));
+  }
+  CHECK(collectives > 10);
+}
