@@ -38,9 +38,6 @@ namespace gradsync {
 
 namespace detail {
 
-constexpr int peer_of(const send& s) { return s.to; }
-constexpr int peer_of(const receive& r) { return r.from; }
-
 // The same message with another peer and other chunks.
 constexpr send redirected(const send&, int peer, int first, int count) { return {peer, first, count}; }
 constexpr receive redirected(const receive& r, int peer, int first, int count) { return {peer, first, count, r.what}; }

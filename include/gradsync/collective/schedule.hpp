@@ -76,6 +76,9 @@ struct ignore_post {  // a named type, since nvcc 13 rejects a lambda inside a r
 
 constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
+constexpr int peer_of(const send& message) { return message.to; }
+constexpr int peer_of(const receive& message) { return message.from; }
+
 }  // namespace detail
 
 template <class S>

@@ -170,9 +170,6 @@ class virtual_time {
     if (--other.waits == 0) finish(peer);
   }
 
-  static int peer_of(const send& message) { return message.to; }
-  static int peer_of(const receive& message) { return message.from; }
-
   // When a message that takes `moving` seconds on a link of tier t, and is ready now, is through the cards at all borders it crosses.
   double pass_cards(int from, int to, int t, double moving) {
     const double now = std::max(ranks_[index(from)].posted, ranks_[index(to)].posted);
