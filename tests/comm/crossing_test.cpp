@@ -13,7 +13,6 @@ TEST_CASE("each rank has a lane in which nothing has happened yet") {
     CHECK(lane.posted.value() == 0);
     CHECK(lane.progress.value() == 0);
     CHECK(lane.inside == 0);
-    CHECK(lane.waits_for == -1);
     CHECK(lane.posts.empty());
     CHECK(lane.scratch.empty());
   }
