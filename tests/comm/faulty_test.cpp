@@ -247,13 +247,13 @@ TEST_CASE("it stands below a synchronizer, whose error names the bucket") {
     model net{{std::vector<float>(20), std::vector<float>(20)}, {std::vector<float>(2), std::vector<float>(2)}};
     synchronizer sync{net, comm, {.bucket_bytes = 0, .progress = progress::at_marks}};
     CHECK(sync.layout() == layout::in_place);
-    comm.plan({.what = fault::kill, .rank = 1, .collective = 3});
+    comm.plan({.what = fault::kill, .rank = 1, .collective = 4});  // after the first update's two, and one about the plan
     for (int update = 0; update < 2; ++update) {
       sync.mark_all_ready();
       sync.finish();
     }
   });
-  CHECK(all.thrown == "gradsync[rank 1] step 1 bucket 1 \"weight\": killed in collective 3, round 0");
+  CHECK(all.thrown == "gradsync[rank 1] step 1 bucket 1 \"weight\": killed in collective 4, round 0");
 }
 
 TEST_CASE("a seed always means the same fault, and seeds reach all of them") {
