@@ -32,6 +32,7 @@
 #include "gradsync/collective/direct.hpp"
 #include "gradsync/collective/double_tree.hpp"
 #include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/hierarchical.hpp"
 #include "gradsync/collective/recursive_doubling.hpp"
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/collective/tree.hpp"
@@ -62,10 +63,24 @@ strategy_entry entry() {
             return steps.fused ? 1 : steps.rounds();
           }};
 }
+// A hierarchy of pairs where there are any, else of groups of one.
+struct in_pairs {
+  static constexpr auto of(int size) { return hierarchical<ring, halving_doubling>{.group = size % 2 == 0 ? 2 : 1}; }
+
+  constexpr const char* name() const { return "in_pairs"; }
+  constexpr level claim(int size) const { return of(size).claim(size); }
+  constexpr int chunks(int size) const { return of(size).chunks(size); }
+  constexpr int rounds(int size) const { return of(size).rounds(size); }
+  template <class Post>
+  constexpr void round(int k, int rank, int size, Post&& post) const {
+    of(size).round(k, rank, size, post);
+  }
+};
+
 // A new strategy is one line here, and has all drills.
 inline const std::vector<strategy_entry> strategies = {
-    entry<native>(), entry<ring>(),        entry<tree>(), entry<halving_doubling>(), entry<recursive_doubling>(),
-    entry<direct>(), entry<double_tree>(),
+    entry<native>(), entry<ring>(),        entry<tree>(),     entry<halving_doubling>(), entry<recursive_doubling>(),
+    entry<direct>(), entry<double_tree>(), entry<in_pairs>(),
 };
 
 enum class trouble { none, delay, freeze, drop, exception, early_return };
