@@ -200,6 +200,7 @@ TEST_CASE("the late rank is found in whatever part it is waited for") {
     }
     if (comm.rank() == 1) column.barrier();  // waits for rank 3
     row.barrier();                           // rank 0 waits for rank 1, rank 2 for rank 3
+    comm.barrier();                          // 2 and 3 may have met, and learn of it here
   });
   for (const auto& message : messages) {
     CHECK_MESSAGE(message.find("rank 3") != std::string::npos, message);
