@@ -119,8 +119,9 @@ class peers {
     failure::long_wait asleep(*failure_, rank_, peer, counter, target);
     const auto hopeful = [&] {
       if (!until.polling()) asleep.list();
-      if (failure_->failed()) failure_->report(rank_);
-      if (failure_->gone(peer) && !counter.reached(target))
+      const bool left = failure_->gone(peer) && !counter.reached(target);
+      if (failure_->failed()) failure_->report(rank_);  // looked at last: who left because it failed has said so before
+      if (left)
         throw transport_error(failure_->name(peer) + " has returned from its function and takes no part any more", failure_->at(rank_));
       if (failure_->passed(until)) throw_late(peer, until.limit);
       return true;
