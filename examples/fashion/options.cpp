@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "examples/fashion/strategies.hpp"
+
 namespace fashion {
 namespace {
 
@@ -102,8 +104,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   option("--epochs", chosen.epochs, "Passes over the training set", "N", whole_number(1, many));
   option("--batch", chosen.batch, "Examples of an update, over all ranks", "N", whole_number(1, many));
   option("--shards", chosen.shards, "Micro-batches of an update, over all ranks", "N", whole_number(1, 4096));
-  const std::vector<std::string> strategies{"native", "automatic",          "direct", "double_tree", "halving_doubling",
-                                            "ring",   "recursive_doubling", "tree"};
+  const std::vector<std::string> strategies = strategy_names();
   option("--strategy", chosen.strategy, "How gradients are summed: " + in_words(strategies), "NAME", one_of(strategies));
   option("--bucket-bytes", chosen.bucket_bytes, "Gradients that travel together", "BYTES",
          whole_number(std::size_t{0}, std::size_t{1} << 40));

@@ -22,6 +22,7 @@
 #include "examples/fashion/interrupt.hpp"
 #include "examples/fashion/metrics_file.hpp"
 #include "examples/fashion/mlp.hpp"
+#include "examples/fashion/strategies.hpp"
 #include "gradsync/gradsync.hpp"
 
 namespace fashion {
@@ -37,18 +38,6 @@ struct job {
   std::vector<gradsync::recorder> recorders;  ///< one a rank; none without a trace
   training_result result;
 };
-
-template <class Communicator>
-gradsync::collective<Communicator> chosen_collective(const std::string& strategy, Communicator& comm) {
-  if (strategy == "automatic") return {comm, gradsync::automatic{}};
-  if (strategy == "direct") return {comm, gradsync::direct{}};
-  if (strategy == "double_tree") return {comm, gradsync::double_tree{}};
-  if (strategy == "halving_doubling") return {comm, gradsync::halving_doubling{}};
-  if (strategy == "recursive_doubling") return {comm, gradsync::recursive_doubling{}};
-  if (strategy == "ring") return {comm, gradsync::ring{}};
-  if (strategy == "tree") return {comm, gradsync::tree{}};
-  return {comm, gradsync::native{}};
-}
 
 mlp<float> first_weights(const image_set& images, std::uint64_t seed) {
   mlp<float> net;
@@ -70,7 +59,7 @@ class replica {
       : shared_(shared), comm_(comm),
         // Each rank draws weights of its own; the synchronizer then gives all of them rank 0's.
         net_(first_weights(shared.data.train, shared.chosen.seed + static_cast<std::uint64_t>(comm.rank()))),
-        sum_(chosen_collective(shared.chosen.strategy, comm)),
+        sum_(named_strategy(shared.chosen.strategy, comm)),
         sync_(net_, sum_, {.bucket_bytes = shared.chosen.bucket_bytes, .recorder = recorder()}),
         optimizer_(make_optimizer<Optimizer>(net_, shared.chosen.learning_rate)),
         sampler_(shared.data.train.count, comm.rank(), comm.size(),
