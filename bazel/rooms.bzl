@@ -16,19 +16,25 @@ ROOMS = {
 # Rooms that start threads or wait for them. What depends on one of them links with -pthread.
 THREADS = ["comm"]
 
-# Headers of the room adapt stand above the front door: each suits it to a library of somebody else, which it includes. So each target needs
-# that library, //:gradsync has none of them, and neither has the umbrella header.
-ADAPTERS = {
+# Headers that need a library of somebody else, by target: each has that library, //:gradsync has none of them, and neither has the umbrella
+# header. Those of the room adapt stand above the front door: each suits it to a library that it includes.
+PARTIES = {
     # nvcc brings thrust with it.
     "thrust": {
-        "headers": ["thrust"],
+        "headers": ["adapt/thrust"],
         "libraries": [],
     },
     "torch": {
         "headers": [
-            "torch",
-            "torch_parameters",
+            "adapt/torch",
+            "adapt/torch_parameters",
         ],
         "libraries": ["@local_torch//:torch"],
     },
 }
+
+PARTY_HEADERS = [
+    "include/gradsync/%s.hpp" % header
+    for party in PARTIES.values()
+    for header in party["headers"]
+]
