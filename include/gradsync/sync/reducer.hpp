@@ -28,8 +28,8 @@
 #include "gradsync/collective/run.hpp"
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
-#include "gradsync/core/affinity.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/sync/driver.hpp"
 #include "gradsync/sync/options.hpp"
 #include "gradsync/trace/recorder.hpp"
 
@@ -46,7 +46,7 @@ class reducer {
       : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
     choose_programs();
-    if (wants_driver(how)) driver_ = std::thread([this] { serve(); });
+    if (wants_driver(sum.communicator(), how)) driver_ = std::thread([this] { serve(); });
   }
 
   ~reducer() {
@@ -94,7 +94,7 @@ class reducer {
   /// Sends the next bucket of the plan: all its gradients are placed.
   void launch(double scale, double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
+    times_[b].restart();
     const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight, .call = 0, .part = b};
     if (!alone()) {
       cursors_[b] = {.place = channel_.post(*programs_[b], mine), .round = 0, .piece = 0};
@@ -109,7 +109,7 @@ class reducer {
   /// One rank alone, whose gradients are the mean already: the next bucket is done as it is.
   void skip(double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
+    times_[b].restart();
     done_alone(b);
     total_weight_ = weight;
   }
@@ -136,12 +136,7 @@ class reducer {
     if (driver_.joinable()) {
       completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
       rethrow();
-      time_point previous{};
-      for (bucket_times& t : times_) {
-        const time_point from = std::max(t.ready, std::exchange(previous, t.end));
-        t.busy = t.end - from;
-        t.exposed = std::max(t.end - std::max(from, called), std::chrono::nanoseconds{});
-      }
+      settle(times_, called);
     } else {
       if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
       for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
@@ -171,20 +166,6 @@ class reducer {
   }
 
  private:
-  // With a thread for each rank and one for its communication, where all of them find a processor.
-  bool wants_driver(progress how) const {
-    const Communicator& comm = sum_.communicator();
-    if (how == progress::at_marks) return false;
-    const char* refused = nullptr;
-    if constexpr (stream_type::asynchronous) refused = "the device runs collectives by itself";
-    if constexpr (requires { comm.allows_driver_thread(); })
-      if (!comm.allows_driver_thread()) refused = "this transport can be used by the rank's own thread only";
-    if (refused != nullptr && how == progress::thread)
-      throw usage_error(std::string("progress::thread is not for this communicator: ") + refused + "; use progress::automatic",
-                        here(plan_->buckets.size()));
-    return refused == nullptr && comm.size() > 1 && (how == progress::thread || 2 * comm.size() <= usable_cpus());
-  }
-
   bool runs_weighted_pass(std::size_t bucket) const {
     if constexpr (fused_channel<channel_type>) return programs_[bucket]->fused && channel_type::fused_is_weighted;
     else return false;
@@ -199,12 +180,6 @@ class reducer {
       programs_.push_back(&sum_.steps(plan_->buckets[b].bytes()));
       times_[b].strategy = programs_[b]->name;
     }
-  }
-
-  static void restart(bucket_times& t) {
-    t.ready = now();
-    t.start = t.end = {};
-    t.busy = t.exposed = {};
   }
 
   place here(std::size_t b) const {
