@@ -55,8 +55,8 @@ template <class T>
 struct copy_body : uniform_body<T, 4> {
   __host__ __device__ const copy_body& prepared() const { return *this; }
   template <int W>
-  __host__ __device__ pack<T, W> operator()(const site<W>& here) const {
-    return here.template load<T>(1);
+  __host__ __device__ sealed_pack<T, W> operator()(const site<W>& here) const {
+    return here.template load_sealed<T>(1);
   }
   friend bool operator==(const copy_body&, const copy_body&) { return true; }
 };
