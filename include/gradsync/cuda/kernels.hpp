@@ -45,9 +45,6 @@ struct uniform_body {
   static constexpr std::size_t bytes_of(int) { return sizeof(T); }
 };
 
-template <class Body>
-inline constexpr std::size_t tile_length = static_cast<std::size_t>(Body::width) * Body::batch* threads_per_block;
-
 // ---- bodies
 
 /// view 0 = view 1.
