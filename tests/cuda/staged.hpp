@@ -88,8 +88,13 @@ class stage {
   std::deque<std::vector<extent>> lists_;
 };
 
+/// Its calls return when the work is done, though it is a stream that works asynchronously.
 class staged {
  public:
+  using handle = cudaStream_t;
+  using total = const double*;
+  static constexpr bool asynchronous = true;
+
   explicit staged(cuda_stream& s) : stream_(s), stage_(s.device()) {}
 
   void fold(const buffer_view& to, const buffer_view& from, double weight, std::span<const buffer_view> partials) {
@@ -100,13 +105,18 @@ class staged {
       return [=, this] { stream_.fold(result, leaf, weight, there); };
     });
   }
-  void divide(const buffer_view& to, double total) { divide(to, to, total); }
+  /// Every other time Σw lies in device memory.
   void divide(const buffer_view& to, const buffer_view& from, double total) {
     run([&] {
       const buffer_view result = stage_.add(to), source = stage_.add(from);
-      return [=, this] { stream_.divide(result, source, total); };
+      const auto* there = reinterpret_cast<const double*>(stage_.place_of(reinterpret_cast<std::byte*>(&total), sizeof total));
+      const bool by_value = turn_++ % 2 == 0;
+      return [=, this] { by_value ? stream_.divide(result, source, total) : stream_.divide(result, source, there); };
     });
   }
+  void divide(const buffer_view& to, const buffer_view& from, const double* total) { stream_.divide(to, from, total); }
+  void wait_for(handle user) { stream_.wait_for(user); }
+  void release_to(handle user) { stream_.release_to(user); }
   void copy(const buffer_view& to, const buffer_view& from) {
     run([&] {
       const buffer_view result = stage_.add(to), source = stage_.add(from);
@@ -142,6 +152,9 @@ class staged {
 
   cuda_stream& stream_;
   stage stage_;
+  unsigned turn_ = 0;
 };
+
+static_assert(stream<staged>);
 
 }  // namespace gradsync::tests

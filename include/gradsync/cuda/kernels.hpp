@@ -58,6 +58,20 @@ struct copy_body : uniform_body<T, 4> {
   friend bool operator==(const copy_body&, const copy_body&) { return true; }
 };
 
+/// view 0 = a number.
+struct assign_body : uniform_body<double, 1> {
+  double value;
+  explicit assign_body(double number) : value(number) {}
+  __host__ __device__ const assign_body& prepared() const { return *this; }
+  template <int W>
+  __host__ __device__ pack<double, W> operator()(const site<W>&) const {
+    pack<double, W> x;
+    for (int i = 0; i < W; ++i) x.lane[i] = value;
+    return x;
+  }
+  friend bool operator==(const assign_body& a, const assign_body& b) { return a.value == b.value; }
+};
+
 /// view 0 = view k+1 + (… + (view 2 + view 1 · weight)). Partial sums: `Partials`, or as many as there are views where that is negative.
 template <class T, int Partials>
 struct fold_body : uniform_body<T, Partials == 0 ? 4 : 2> {
