@@ -88,6 +88,9 @@ class peers {
                          failure_->at(rank_));
   }
 
+  /// Whether `peer` has ever posted.
+  bool has_posted(int peer) const { return lane_of(peer).posted.value() != 0; }
+
   /// Whether `peer` has raised its progress so far.
   bool passed(int peer, std::uint32_t target, const deadline& until) const { return wait(lane_of(peer).progress, target, peer, until); }
 
