@@ -101,20 +101,22 @@ def refused_tests(files):
             deps = [":is_refused"],
         )
 
-def stored_output_test(name, program, stored, **kwargs):
+def stored_output_test(name, program, stored, or_stored = [], **kwargs):
     """Runs a program and compares what it prints with a file, in which … stands for what varies.
 
     Args:
       name: of the test
       program: label of a cc_binary
       stored: the file's name in this package; where it is missing the test fails
+      or_stored: other files, with what the program prints on other machines
       **kwargs: of cc_test
     """
+    files = [stored] + or_stored
     cc_test(
         name = name,
         size = "small",
-        args = ["$(rootpath %s)" % program, native.package_name() + "/" + stored],
-        data = [program] + native.glob([stored], allow_empty = True),
+        args = ["$(rootpath %s)" % program] + [native.package_name() + "/" + file for file in files],
+        data = [program] + native.glob(files, allow_empty = True),
         deps = ["//tests:runs_as_stored"],
         **kwargs
     )

@@ -222,6 +222,16 @@ void cast(cudaStream_t stream, const detail::run_list& list, const device_number
   launch<concluding_twin>(&concluding_kernel<cast_measures>, 1, stream, measures, list.blocks());
 }
 
+/// to[i] = from[i] · scale for `count` contiguous elements.
+template <class To, class From>
+void cast(cudaStream_t stream, To* to, const From* from, std::size_t count, const device_number& scale = {.value = 1}) {
+  detail::run_list list;
+  list.views = 2;
+  std::byte* pointers[] = {reinterpret_cast<std::byte*>(to), reinterpret_cast<std::byte*>(const_cast<From*>(from))};
+  if (count > 0) list.push<detail::cast_body<To, From>>(pointers, count);
+  cast<To, From>(stream, list, scale);
+}
+
 /// Each run's view 0 = the sum of its other views, at most 64, in the canonical tree, divided by Σw.
 template <class To, class From>
 void sum_narrow(cudaStream_t stream, const detail::run_list& list, const device_number& total) {
