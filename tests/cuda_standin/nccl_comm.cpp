@@ -257,7 +257,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 
 // What waits on the devices looks again.
 static ncclResult_t end_waits() {
-  standin::call([](standin::runtime& r) { return r.wake(), cudaSuccess; });
+  standin::call([](standin::runtime& r) { return r.changed.notify_all(), cudaSuccess; });
   return ncclSuccess;
 }
 

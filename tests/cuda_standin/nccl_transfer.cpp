@@ -14,7 +14,6 @@ namespace standin::nccl {
 namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-std::byte* moved(void* p, std::size_t bytes) { return static_cast<std::byte*>(p) + bytes; }
 
 template <class F>
 void with_type(ncclDataType_t type, F&& f) {
@@ -266,7 +265,7 @@ void launch(ncclComm* comm, std::vector<task> tasks) {
   const auto counted = std::make_shared<token>(captured ? comm->captured : comm->outstanding);
   const auto enqueue = [&](const char* what, auto run, auto ready) {
     standin::stream_call(stream, [&](runtime& r, CUstream_st& s) {
-      return r.enqueue(s, {.what = what, .run = run, .ready = ready, .reaches = {comm->device}});
+      return r.enqueue(s, {.what = what, .run = run, .reaches = {comm->device}, .ready = ready});
     });
   };
   enqueue("nccl begins", [f, counted] { f->arrive(); }, [f] { return f->may_begin(); });

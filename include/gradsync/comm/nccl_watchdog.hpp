@@ -66,6 +66,8 @@ inline bool is_capturing(cudaStream_t stream) {
 }
 
 class nccl_watchdog {
+  struct shared;
+
  public:
   /// What has to be done by when, and what to say if it isn't.
   struct work {
@@ -84,9 +86,12 @@ class nccl_watchdog {
     shared_->changed.notify_all();
     const bool ended = shared_->changed.wait_for(hold, patience(), [&] { return shared_->stopped; });
     hold.unlock();
-    if (ended) return thread_.join();
-    std::fprintf(stderr, "gradsync[rank %d]: NCCL has not returned from ncclCommAbort; its thread is left behind\n", shared_->rank);
-    thread_.detach();
+    if (!ended) {
+      std::fprintf(stderr, "gradsync[rank %d]: NCCL has not returned from ncclCommAbort; its thread is left behind\n", shared_->rank);
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
   }
   nccl_watchdog(const nccl_watchdog&) = delete;
   nccl_watchdog& operator=(const nccl_watchdog&) = delete;
@@ -133,20 +138,19 @@ class nccl_watchdog {
   /// A call that blocks in NCCL on this thread: has the deadline too, after which its communicator is ended and it returns.
   class blocking_call {
    public:
-    blocking_call(nccl_watchdog& dog, work what) : shared_(*dog.shared_) {
-      const std::lock_guard hold(shared_.mutex);
-      shared_.calls.push_back({shared_.limit(), std::move(what)});
+    blocking_call(nccl_watchdog& dog, work what) : dog_(dog.shared_) {
+      const std::lock_guard hold(dog_->mutex);
+      dog_->calls.push_back({dog_->limit(), std::move(what)});
     }
     ~blocking_call() {
-      const std::lock_guard hold(shared_.mutex);
-      shared_.calls.pop_back();
+      const std::lock_guard hold(dog_->mutex);
+      dog_->calls.pop_back();
     }
     blocking_call(const blocking_call&) = delete;
     blocking_call& operator=(const blocking_call&) = delete;
 
    private:
-    friend nccl_watchdog;
-    struct shared& shared_;
+    std::shared_ptr<shared> dog_;
   };
 
   /// Fails the rank, and has its communicators ended.
@@ -162,7 +166,11 @@ class nccl_watchdog {
   /// Throws if some rank has failed: what this rank has failed of by its watchdog, or what another one's cause was.
   void check() const {
     if (!shared_->outcome->failed()) return;
-    if (shared_->cause && shared_->outcome->cause() == shared_->cause) std::rethrow_exception(shared_->cause);
+    const std::exception_ptr own = [&] {
+      const std::lock_guard hold(shared_->mutex);
+      return shared_->cause;
+    }();
+    if (own) std::rethrow_exception(own);
     shared_->outcome->report(shared_->rank);
   }
 
@@ -266,7 +274,7 @@ class nccl_watchdog {
     }
 
     void expect(const deadline& until, const work& what) const {
-      const roll_call* roll = what.world != nullptr ? what.world->roll.get() : nullptr;
+      const nccl_roll* roll = what.world != nullptr ? what.world->roll.get() : nullptr;
       const int absent = roll != nullptr ? roll->absent(what.number) : -1;
       if (absent >= 0 && what.world->outcome->gone(absent) && !outcome->failed() && roll->absent(what.number) == absent)
         throw transport_error(what.world->outcome->name(absent) + " has returned from its function and takes no part any more");

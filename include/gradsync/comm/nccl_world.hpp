@@ -63,9 +63,9 @@ inline std::string text_of(const nccl_request& r) {
 }
 
 /// The requests of all ranks in one process, by number.
-class roll_call {
+class nccl_roll {
  public:
-  explicit roll_call(int size) : next_(static_cast<std::size_t>(size)) {}
+  explicit nccl_roll(int size) : next_(static_cast<std::size_t>(size)) {}
 
   /// Notes the next request of `rank`. Where another rank's request of the same number differs, what that was and whose.
   struct difference {
@@ -116,14 +116,14 @@ struct nccl_world {
   int size;
   nccl_options options;
   std::shared_ptr<failure> outcome;
-  std::unique_ptr<roll_call> roll = nullptr;  // of ranks in one process
+  std::unique_ptr<nccl_roll> roll = nullptr;  // of ranks in one process
   meeting_point<nccl_world> parts = {};
 };
 
 /// For ranks that are threads of this process.
 inline std::shared_ptr<nccl_world> shared_world(int size, const nccl_options& options, std::shared_ptr<failure> outcome) {
   auto world = std::make_shared<nccl_world>(size, options, std::move(outcome));
-  world->roll = std::make_unique<roll_call>(size);
+  world->roll = std::make_unique<nccl_roll>(size);
   return world;
 }
 
