@@ -123,7 +123,7 @@ class peers {
       if (failure_->failed()) failure_->report(rank_);  // looked at last: who left because it failed has said so before
       if (left)
         throw transport_error(failure_->name(peer) + " has returned from its function and takes no part any more", failure_->at(rank_));
-      if (failure_->passed(until)) throw_late(peer, until.limit);
+      if (failure_->passed(until)) throw_late(peer, until);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);
@@ -131,18 +131,12 @@ class peers {
     return true;
   }
 
-  [[noreturn]] void throw_late(int peer, std::chrono::nanoseconds limit) const {
+  [[noreturn]] void throw_late(int peer, const deadline& until) const {
     const auto [name, in_turn] = failure_->late(rank_, peer);
     if (failure_->failed()) failure_->report(rank_);  // the late one may be on its way already, to learn of that
-    throw timeout_error(name + " did not come before the deadline of " + text(limit) +
+    throw timeout_error(name + " did not come before the deadline of " + until.text() +
                             (in_turn ? "; it waits for this rank: make the same calls in the same order on every rank" : ""),
                         failure_->at(rank_));
-  }
-
-  static std::string text(std::chrono::nanoseconds limit) {
-    if (limit < std::chrono::milliseconds(10)) return std::to_string(limit / std::chrono::microseconds(1)) + " us";
-    if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
-    return std::to_string(limit / std::chrono::seconds(1)) + " s";
   }
 
   std::shared_ptr<failure> failure_;
