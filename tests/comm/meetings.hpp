@@ -32,7 +32,7 @@ inline std::string free_address(const std::string& host = "127.0.0.1") { return 
 /// Returns when somebody listens there.
 inline void await_listener(const std::string& address) {
   std::string why;
-  const detail::endpoint at = detail::resolve(detail::split_address(address), AI_NUMERICHOST, why)[0];
+  const detail::socket_address at = detail::resolve(detail::split_address(address), AI_NUMERICHOST, why)[0];
   while (!detail::connect_to(at, deadline::after(std::chrono::seconds(10)), why)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 

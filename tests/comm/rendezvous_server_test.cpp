@@ -18,7 +18,7 @@ namespace {
 // A connection to that address, as soon as somebody listens there.
 connection connected_to(const std::string& address) {
   std::string why;
-  const endpoint at = resolve(split_address(address), AI_NUMERICHOST, why)[0];
+  const socket_address at = resolve(split_address(address), AI_NUMERICHOST, why)[0];
   for (;;) {
     if (descriptor file = connect_to(at, deadline::after(10s), why)) return connection(std::move(file));
     std::this_thread::sleep_for(1ms);

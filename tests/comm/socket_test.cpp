@@ -106,7 +106,7 @@ TEST_CASE("connecting says why it cannot") {
   const auto at = resolve({"127.0.0.1", "0"}, AI_NUMERICHOST, why);
   REQUIRE(at.size() == 1);
   const descriptor door = listen_at(at[0]);
-  endpoint to{.bytes = sizeof(sockaddr_storage)};
+  socket_address to{.bytes = sizeof(sockaddr_storage)};
   REQUIRE(getsockname(door.get(), reinterpret_cast<sockaddr*>(&to.address), &to.bytes) == 0);
   CHECK(connect_to(to, deadline::after(10s), why));
   CHECK(why.empty());

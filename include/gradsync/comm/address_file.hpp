@@ -46,7 +46,7 @@ inline std::vector<std::string> own_addresses(const std::string& port) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
     const bool six = one->ifa_addr->sa_family == AF_INET6;
     if (!six && one->ifa_addr->sa_family != AF_INET) continue;
-    endpoint e{.bytes = six ? socklen_t{sizeof(sockaddr_in6)} : socklen_t{sizeof(sockaddr_in)}};
+    socket_address e{.bytes = six ? socklen_t{sizeof(sockaddr_in6)} : socklen_t{sizeof(sockaddr_in)}};
     std::memcpy(&e.address, one->ifa_addr, e.bytes);
     const std::string text = e.text(), host = text.substr(0, text.rfind(':'));
     if (host.find('%') != host.npos) continue;  // means nothing on another host

@@ -94,7 +94,7 @@ class rendezvous {
   void come(const deadline& until) {
     std::string why = "nobody listens there";
     for (auto pause = std::chrono::milliseconds(10);; pause = std::min(2 * pause, std::chrono::milliseconds(500))) {
-      for (const detail::endpoint& at : candidates(why))
+      for (const detail::socket_address& at : candidates(why))
         if (welcomed_at(at, until, why)) {
           if (expect(word::start, a_little_after(until), "the start")) return;
           why = at.text() + " has hung up";
@@ -106,7 +106,7 @@ class rendezvous {
   }
 
   // Where rank 0 may be.
-  std::vector<detail::endpoint> candidates(std::string& why) {
+  std::vector<detail::socket_address> candidates(std::string& why) {
     const std::string path = detail::path_of_file(me_.address);
     if (path.empty()) return detail::resolve(detail::split_address(me_.address), 0, why);
     const detail::address_file published(path, me_.job);
@@ -114,14 +114,14 @@ class rendezvous {
     if (!found) why = "rank 0 has not written the file " + published.name();
     if (!found) return {};
     nonce_ = found->nonce;
-    std::vector<detail::endpoint> all;
+    std::vector<detail::socket_address> all;
     for (const std::string& address : found->addresses)
-      for (const detail::endpoint& at : detail::resolve(detail::split_address(address), AI_NUMERICHOST, why)) all.push_back(at);
+      for (const detail::socket_address& at : detail::resolve(detail::split_address(address), AI_NUMERICHOST, why)) all.push_back(at);
     return all;
   }
 
-  bool welcomed_at(const detail::endpoint& at, const deadline& until, std::string& why) {
-    const deadline soon = detail::sooner(until, detail::patience);
+  bool welcomed_at(const detail::socket_address& at, const deadline& until, std::string& why) {
+    const deadline soon = detail::sooner(until, detail::answer_limit);
     detail::connection c(detail::connect_to(at, soon, why));
     if (!c || !c.send(detail::frame_of(word::hello, detail::text_of_hello(me_, nonce_)), soon)) return false;
     const status s = c.receive(detail::most_said, soon);

@@ -56,7 +56,7 @@ inline std::string name_of_job(const std::string& job) { return job.empty() ? "a
 inline constexpr std::size_t most_given = 4096, most_said = 1024;
 
 // How long to wait for an answer, or for a port that somebody else still has.
-inline constexpr std::chrono::seconds patience{5};
+inline constexpr std::chrono::seconds answer_limit{5};
 inline deadline sooner(const deadline& until, std::chrono::nanoseconds limit) {
   const deadline other = deadline::after(limit);
   return until.how == deadline::kind::until && until.at < other.at ? until : other;
@@ -79,7 +79,7 @@ class rendezvous_server {
   rendezvous_server(const launch& me, const deadline& until) : me_(me), guests_(static_cast<std::size_t>(me.size)) {
     const std::string path = path_of_file(me_.address);
     address_file published(path, me_.job);
-    const descriptor door = path.empty() ? open(sooner(until, patience)) : open_any(published);
+    const descriptor door = path.empty() ? open(sooner(until, answer_limit)) : open_any(published);
     std::vector<connection> strangers;
     while (!missing().empty()) {
       await(door, strangers, until);
@@ -150,7 +150,7 @@ class rendezvous_server {
 
   descriptor open_any(address_file& published) {
     descriptor door = listen_everywhere(0);
-    endpoint at{.bytes = sizeof(sockaddr_storage)};
+    socket_address at{.bytes = sizeof(sockaddr_storage)};
     if (!door || getsockname(door.get(), reinterpret_cast<sockaddr*>(&at.address), &at.bytes) != 0)
       throw transport_error("rank 0 cannot listen: " + system_message(errno));
     const std::string text = at.text();

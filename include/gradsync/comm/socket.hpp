@@ -75,7 +75,7 @@ inline bool poll_until(int file, short events, const deadline& until) {
 }
 
 /// One end of a connection, or where one listens.
-struct endpoint {
+struct socket_address {
   sockaddr_storage address{};
   socklen_t bytes = 0;
 
@@ -108,7 +108,7 @@ inline host_and_port split_address(const std::string& text) {
 }
 
 /// What a name stands for. None: `why` says why not. The look-up itself is bounded by the system's resolver, not by a deadline.
-inline std::vector<endpoint> resolve(const host_and_port& at, int flags, std::string& why) {
+inline std::vector<socket_address> resolve(const host_and_port& at, int flags, std::string& why) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
@@ -118,9 +118,9 @@ inline std::vector<endpoint> resolve(const host_and_port& at, int flags, std::st
     why = "the host name " + at.host + " is not known: " + (failed == EAI_SYSTEM ? system_message(errno) : gai_strerror(failed));
     return {};
   }
-  std::vector<endpoint> all;
+  std::vector<socket_address> all;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    endpoint e{.bytes = one->ai_addrlen};
+    socket_address e{.bytes = one->ai_addrlen};
     std::memcpy(&e.address, one->ai_addr, one->ai_addrlen);
     all.push_back(e);
   }
@@ -129,7 +129,7 @@ inline std::vector<endpoint> resolve(const host_and_port& at, int flags, std::st
 }
 
 /// A listening socket; none: errno says why not.
-inline descriptor listen_at(const endpoint& at) {
+inline descriptor listen_at(const socket_address& at) {
   descriptor file(socket(at.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1, off = 0;
   if (!file) return {};
@@ -140,7 +140,7 @@ inline descriptor listen_at(const endpoint& at) {
 
 /// A listening socket for all of this host's addresses, IPv6 and IPv4, or IPv4 alone where the system has no IPv6.
 inline descriptor listen_everywhere(std::uint16_t port) {
-  endpoint any{.bytes = sizeof(sockaddr_in6)};
+  socket_address any{.bytes = sizeof(sockaddr_in6)};
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
   six.sin6_port = htons(port);
@@ -155,7 +155,7 @@ inline descriptor listen_everywhere(std::uint16_t port) {
 }
 
 /// A connected socket; none: `why` says why not.
-inline descriptor connect_to(const endpoint& to, const deadline& until, std::string& why) {
+inline descriptor connect_to(const socket_address& to, const deadline& until, std::string& why) {
   descriptor file(socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int error = 0;
   socklen_t bytes = sizeof error;
