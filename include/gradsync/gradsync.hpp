@@ -26,6 +26,7 @@
 #include "gradsync/collective/simulate.hpp"
 #include "gradsync/collective/tree.hpp"
 #include "gradsync/comm/faulty.hpp"
+#include "gradsync/comm/message_communicator.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/data/distributed_sampler.hpp"
 #include "gradsync/model/describe.hpp"
