@@ -1,5 +1,6 @@
 """All that a WORKSPACE needs to build gradsync: one macro without arguments."""
 
+load("//bazel:local_cuda.bzl", "local_cuda", "local_nccl")
 load("//bazel:stand_ins.bzl", "coverage_tools_stand_in", "rules_cc_stand_in", "rules_java_stand_in", "rules_proto_stand_in")
 load("//bazel:system.bzl", "SYSTEM_LIBRARIES", "system_library")
 
@@ -21,3 +22,8 @@ def gradsync_repositories():
     for name, attributes in SYSTEM_LIBRARIES.items():
         if name not in declared:
             system_library(name = name, **attributes)
+
+    if "local_cuda" not in declared:
+        local_cuda(name = "local_cuda")
+    if "local_nccl" not in declared:
+        local_nccl(name = "local_nccl")

@@ -18,7 +18,29 @@ THREADS = ["comm"]
 
 # Headers that need a library of somebody else, by target: each has that library, //:gradsync has none of them, and neither has the umbrella
 # header. Those of the room adapt stand above the front door: each suits it to a library that it includes.
+# Where a party names what it is declared by, a second target, such as //:cuda_headers, has that instead of the libraries: tests link a stand-in.
 PARTIES = {
+    "cuda": {
+        "declared_by": ["@local_cuda//:headers"],
+        "headers": ["cuda/*"],
+        "libraries": ["@local_cuda//:cudart"],
+    },
+    "cuda_peer": {
+        "declared_by": ["//:cuda_headers"],
+        "headers": ["comm/cuda_peer*"],
+        "libraries": ["//:cuda"],
+    },
+    "nccl": {
+        "declared_by": [
+            "//:cuda_headers",
+            "@local_nccl//:headers",
+        ],
+        "headers": ["comm/nccl*"],
+        "libraries": [
+            "//:cuda",
+            "@local_nccl//:nccl",
+        ],
+    },
     # nvcc brings thrust with it.
     "thrust": {
         "headers": ["adapt/thrust"],

@@ -18,9 +18,9 @@
 /// What the model marks as `state` (running statistics, frozen layers) is rank 0's at the start too, is never summed, and is rank 0's again
 /// after `broadcast_state()`.
 ///
-/// On CUDA no call waits for the device once it has begun. Marks and `finish` may name the stream of the user's that they are about; else it
-/// is the communicator's `compute_stream()`. A mark means that what this stream has been given so far makes the gradient; what it is given
-/// after `finish` finds the mean.
+/// On CUDA no call waits for the device once the model is there. Marks and `finish` may name the stream of the user's that they are about,
+/// else it is the communicator's `compute_stream()`. What a stream has been given up to a mark makes the gradient; what it is given after
+/// `finish` finds the mean.
 ///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
 /// all ranks, and every later call throws them again.
@@ -167,6 +167,7 @@ class synchronizer {
 
   /// Σ weights of all ranks in the last update. Where `step_result` could not say it, this waits until the device knows it.
   double total_weight() {
+    if (window_open_) throw usage_error("total_weight() inside an update: finish() it first", here());
     reducer_.rethrow();
     return updates_ == 0 ? 0 : reducer_.total_weight();
   }

@@ -171,12 +171,13 @@ TEST_CASE("what you set completes what the launcher says") {
 }
 
 TEST_CASE("what you set may not contradict the launcher") {
-  CHECK_THROWS_WITH_AS(find_launch({.rank = 4}, torchrun), "gradsync: you set .rank = 4, but the launcher RANK=5; leave it to the launcher",
-                       usage_error);
+  CHECK_THROWS_WITH_AS(find_launch({.rank = 4}, torchrun),
+                       "gradsync: you set .rank = 4, but the launcher says RANK=5; leave it to the launcher", usage_error);
   CHECK_THROWS_WITH_AS(find_launch({.local_size = 8}, torchrun),
-                       "gradsync: you set .local_size = 8, but the launcher LOCAL_WORLD_SIZE=4; leave it to the launcher", usage_error);
+                       "gradsync: you set .local_size = 8, but the launcher says LOCAL_WORLD_SIZE=4; leave it to the launcher",
+                       usage_error);
   expect_refusal({{"GRADSYNC_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
-                 "gradsync: you set GRADSYNC_SIZE=3, but the launcher OMPI_COMM_WORLD_SIZE=2; leave it to the launcher");
+                 "gradsync: you set GRADSYNC_SIZE=3, but the launcher says OMPI_COMM_WORLD_SIZE=2; leave it to the launcher");
 }
 
 TEST_CASE("garbage is one clear line") {
@@ -197,10 +198,11 @@ TEST_CASE("half a launch is refused") {
   expect_refusal({{"RANK", "0"}, {"OTHER", "2"}}, "gradsync: RANK=0 is said, but not how many processes there are");
   expect_refusal({{"WORLD_SIZE", "4"}, {"OTHER", "2"}}, "gradsync: WORLD_SIZE=4 is set, but RANK is not");
   expect_refusal({{"GRADSYNC_SIZE", "4"}, {"OTHER", "2"}},
-                 "gradsync: GRADSYNC_SIZE=4 is said, but not which of these processes this one is");
-  expect_refusal(
-      {{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
-      "gradsync: SLURM has made room for 4 tasks (SLURM_NTASKS=4), but this process is none of them; start the program with srun");
+                 "gradsync: GRADSYNC_SIZE=4 is said, "
+                 "but not which of these processes this one is");
+  expect_refusal({{"SLURM_JOB_ID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+                 "gradsync: SLURM has made room for 4 tasks (SLURM_NTASKS=4), but this process is none of them; "
+                 "start the program with srun");
   expect_numbers(find_launch({}, {{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}}), 0, 1, 0, 1);  // a batch script of one task needs no srun
 }
 

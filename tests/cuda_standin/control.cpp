@@ -35,6 +35,7 @@ void seed(unsigned value, order by, pace at) {
   r.by = by;
   r.at = at;
   r.log.clear();
+  r.renumber();
 }
 
 void devices(int count) {

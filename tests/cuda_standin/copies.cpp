@@ -131,9 +131,10 @@ cudaError_t give_back(runtime& r, std::uintptr_t start, int device) {
 cudaError_t free_block(runtime& r, const block& b) {
   const auto start = b.start;
   const int device = b.device == no_device ? this_thread().device : b.device;
-  if (!b.stream_ordered && r.toss())  // the manual: it may wait for the device
-    if (const auto error = r.wait_for(device, r.pending(device)); error != cudaSuccess) return error;
-  return give_back(r, start, device);
+  cudaError_t failure = cudaSuccess;
+  if (!b.stream_ordered && r.toss()) failure = r.wait_for(device, r.pending(device));  // the manual: it may wait for the device
+  const auto error = give_back(r, start, device);
+  return failure == cudaSuccess ? error : failure;
 }
 
 }  // namespace
@@ -148,7 +149,8 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
 
 cudaError_t cudaFree(void* p) {
   if (!p) return cudaSuccess;
-  return unsafe_call([&](runtime& r) {
+  return releasing_call([&](runtime& r) {
+    if (const auto error = r.unsafe_now(); error != cudaSuccess) return error;
     const block* b = owned(r, p);
     return b && b->device != no_device ? free_block(r, *b) : cudaErrorInvalidValue;
   });
@@ -165,7 +167,8 @@ cudaError_t cudaMallocHost(void** p, size_t bytes) { return cudaHostAlloc(p, byt
 
 cudaError_t cudaFreeHost(void* p) {
   if (!p) return cudaSuccess;
-  return unsafe_call([&](runtime& r) {
+  return releasing_call([&](runtime& r) {
+    if (const auto error = r.unsafe_now(); error != cudaSuccess) return error;
     const block* b = owned(r, p);
     return b && b->device == no_device && !b->registered ? free_block(r, *b) : cudaErrorInvalidValue;
   });

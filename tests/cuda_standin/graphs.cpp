@@ -142,7 +142,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
   return call([&](runtime& r) {
     if (!r.graphs.count(graph)) return cudaErrorInvalidValue;
-    *executable = new CUgraphExec_st{*graph, nullptr};
+    *executable = new CUgraphExec_st{{*graph}, nullptr};
     for (auto& [object, count] : (*executable)->kept) object->references += count;
     r.executables.insert(*executable);
     return cudaSuccess;
@@ -169,7 +169,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return call([&](runtime& r) {
+  return releasing_call([&](runtime& r) {
     if (r.graphs.erase(graph) == 0) return cudaErrorInvalidValue;
     release(r, graph->kept);
     delete graph;
@@ -178,7 +178,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  return call([&](runtime& r) {
+  return releasing_call([&](runtime& r) {
     if (r.executables.erase(executable) == 0) return cudaErrorInvalidValue;
     release(r, executable->kept);
     delete executable;

@@ -41,22 +41,30 @@ class entry {
 
 }  // namespace
 
-cudaError_t call(const std::function<cudaError_t(runtime&)>& body) {
+namespace {
+
+cudaError_t enter(const std::function<cudaError_t(runtime&)>& body, bool even_after_failure) {
   thread_state& thread = this_thread();
   cudaError_t error = cudaErrorNotPermitted;
   if (!thread.in_host_function) {
     runtime& r = runtime::get();
     const entry entered(r);
     const auto device = static_cast<std::size_t>(thread.device);
-    error = device < r.devices.size() ? r.devices[device].failure : cudaErrorNoDevice;
-    if (error == cudaSuccess) {
-      error = body(r);
+    error = device < r.devices.size() ? r.devices[device].failure : cudaErrorInvalidDevice;
+    if (error == cudaSuccess || even_after_failure) {
+      const cudaError_t own = body(r);
+      if (error == cudaSuccess) error = own;
       r.go_on();
     }
   }
   if (error != cudaSuccess) thread.last_error = error;
   return error;
 }
+
+}  // namespace
+
+cudaError_t call(const std::function<cudaError_t(runtime&)>& body) { return enter(body, false); }
+cudaError_t releasing_call(const std::function<cudaError_t(runtime&)>& body) { return enter(body, true); }
 
 cudaError_t unsafe_call(const std::function<cudaError_t(runtime&)>& body) {
   return call([&](runtime& r) {
@@ -74,24 +82,30 @@ cudaError_t stream_call(cudaStream_t handle, const std::function<cudaError_t(run
 
 // --- streams ------------------------------------------------------------------------------------------------------------------------------
 
-CUstream_st& runtime::add_stream(int device, unsigned flags, int priority) {
-  streams.push_back(std::make_unique<CUstream_st>(CUstream_st{{++streams_made_, device, flags, priority}}));
-  return *streams.back();
+CUstream_st& runtime::insert_stream(unsigned number, int device, unsigned flags, int priority) {
+  const auto behind = std::find_if(streams.begin(), streams.end(), [&](const auto& stream) { return stream->number > number; });
+  return **streams.insert(behind, std::make_unique<CUstream_st>(CUstream_st{{number, device, flags, priority}}));
 }
+
+CUstream_st& runtime::add_stream(int device, unsigned flags, int priority) {
+  return insert_stream(next_stream_++, device, flags, priority);
+}
+
+void runtime::renumber() { next_stream_ = streams.empty() ? first_stream : std::max(first_stream, streams.back()->number + 1); }
 
 CUstream_st* runtime::stream_of(cudaStream_t handle) {
   const int device = this_thread().device;
   device_state& state = devices[static_cast<std::size_t>(device)];
   if (handle == nullptr || handle == cudaStreamLegacy) {
     if (!state.legacy) {
-      state.legacy = &add_stream(device, cudaStreamDefault, 0);
+      state.legacy = &insert_stream(static_cast<unsigned>(device), device, cudaStreamDefault, 0);
       state.legacy->legacy = true;
     }
     return state.legacy;
   }
   if (handle == cudaStreamPerThread) {
     CUstream_st*& own = state.per_thread[std::this_thread::get_id()];
-    if (!own) own = &add_stream(device, cudaStreamDefault, 0);
+    if (!own) own = &insert_stream(first_per_thread + threads_seen_++, device, cudaStreamDefault, 0);
     return own;
   }
   for (const auto& stream : streams)

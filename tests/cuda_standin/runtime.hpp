@@ -118,6 +118,7 @@ class runtime {
 
   // --- streams: under the lock, as all that follows -----------------------------------------------------------------------------------
   CUstream_st& add_stream(int device, unsigned flags, int priority);
+  void renumber();                              ///< numbers new streams from where they begin, so that a seed finds the same ones again
   CUstream_st* stream_of(cudaStream_t handle);  ///< of the calling thread's device if it is a default one; nullptr: there is no such stream
   void remove_stream(CUstream_st& stream);      ///< once its work is done
 
@@ -151,7 +152,7 @@ class runtime {
   std::condition_variable changed;
   std::vector<device_state> devices = std::vector<device_state>(4);
   device_memory memory;
-  std::vector<std::unique_ptr<CUstream_st>> streams;  // in the order of their making
+  std::vector<std::unique_ptr<CUstream_st>> streams;  // by their numbers
   std::set<cudaEvent_t> events;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> executables;
@@ -168,6 +169,10 @@ class runtime {
   std::vector<std::pair<unsigned, const char*>> log;
 
  private:
+  // The default streams have numbers of their own: whether an earlier seed made them changes nothing.
+  static constexpr unsigned first_per_thread = 100, first_stream = 1000;
+
+  CUstream_st& insert_stream(unsigned number, int device, unsigned flags, int priority);
   bool able(queue& stream);
   bool step();
   CUstream_st& choose(const std::vector<CUstream_st*>& able_ones);
@@ -176,7 +181,7 @@ class runtime {
   void print_stuck() const;
   cudaError_t capture_into(CUstream_st& stream, operation work);
 
-  unsigned streams_made_ = 0;
+  unsigned next_stream_ = first_stream, threads_seen_ = 0;
   std::uint64_t enqueued_ = 0, ran_ = 0;
   unsigned ran_last_ = 0;  // number of the stream
 };
@@ -194,6 +199,9 @@ thread_state& this_thread();
 /// Every call into the runtime: takes the lock, answers with the failure of the thread's device if there is one, lets the devices go on as the
 /// pace has it, and keeps an error for cudaGetLastError.
 cudaError_t call(const std::function<cudaError_t(runtime&)>& body);
+
+/// The same for a call that frees or destroys: it does so even if the device has failed, and then answers with the failure.
+cudaError_t releasing_call(const std::function<cudaError_t(runtime&)>& body);
 
 /// The same for a call that no capture sees: it allocates, or waits, or asks.
 cudaError_t unsafe_call(const std::function<cudaError_t(runtime&)>& body);

@@ -64,8 +64,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { re
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0); }
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  return stream_call(handle, [&](runtime& r, CUstream_st& stream) {
-    if (&stream != handle) return cudaErrorInvalidResourceHandle;  // a default stream
+  return releasing_call([&](runtime& r) {
+    if (r.stream_of(handle) != handle || !handle) return cudaErrorInvalidResourceHandle;
+    CUstream_st& stream = *handle;
     if (stream.captured) {
       stream.captured->valid = false;
       if (stream.captured->origin == &stream) stream.captured->origin = nullptr;
@@ -156,7 +157,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return call([&](runtime& r) {
+  return releasing_call([&](runtime& r) {
     if (r.events.erase(event) == 0) return cudaErrorInvalidResourceHandle;
     delete event;
     return cudaSuccess;

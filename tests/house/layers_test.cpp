@@ -19,8 +19,9 @@ const std::map<std::string, std::set<std::string>> below = {
     {"model", {"core"}},
     {"data", {"core"}},
     {"trace", {"core"}},
+    {"cuda", {"core"}},
     {"bucket", {"core", "model"}},
-    {"comm", {"core"}},
+    {"comm", {"core", "cuda"}},  // cuda_peer and nccl; the umbrella, which reaches the others, reaches nothing of cuda
     {"collective", {"core", "comm", "trace"}},
     {"sync", {"core", "model", "bucket", "comm", "collective", "trace"}},
     {"optim", {"core", "model", "bucket", "collective"}},
@@ -28,14 +29,18 @@ const std::map<std::string, std::set<std::string>> below = {
     {"adapt", {"core", "model", "bucket", ""}},  // above the front door
 };
 
-// What a room may take from the operating system: which processors it may run on, and the waits of the thread transport.
+// What a room may take from the operating system: which processors it may run on, the waits between ranks, and where processes meet.
 const std::map<std::string, std::set<std::string>> system_headers = {
     {"core", {"sched.h"}},
-    {"comm", {"linux/futex.h", "sys/syscall.h", "unistd.h"}},
+    {"comm", {"ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/socket.h", "sys/syscall.h", "unistd.h"}},
 };
 
-// Headers that need a library of somebody else, and how what they include of it begins. A name that ends in / stands for a whole room.
+// Headers that need a library of somebody else, and how what they include of it begins. A name that ends in / stands for a whole room, one
+// that ends in * for all that begin with it.
 const std::map<std::string, std::set<std::string>> third_parties = {
+    {"gradsync/comm/cuda_peer*", {"cuda"}},
+    {"gradsync/comm/nccl*", {"cuda", "nccl.h"}},
+    {"gradsync/cuda/", {"cuda"}},
     {"gradsync/adapt/thrust.hpp", {"thrust/"}},
     {"gradsync/adapt/torch.hpp", {"torch/"}},
     {"gradsync/adapt/torch_parameters.hpp", {"torch/"}},
@@ -54,7 +59,7 @@ struct source {
 std::vector<source> sources_in(const fs::path& folder) {
   std::vector<source> found;
   for (const auto& entry : fs::recursive_directory_iterator(folder))
-    if (const auto kind = entry.path().extension(); kind == ".hpp" || kind == ".cpp")
+    if (const auto kind = entry.path().extension(); kind == ".hpp" || kind == ".cpp" || kind == ".cu")
       found.push_back({entry.path(), house::lines_of(house::text_of(entry.path()))});
   return found;
 }
@@ -86,6 +91,8 @@ std::vector<std::string> includes_of(const source& file, char open, char close) 
 // What a header may include of somebody else's: nullptr if it is one of those that need the standard library alone.
 const std::set<std::string>* third_party_of(const std::string& include) {
   if (const auto own = third_parties.find(include); own != third_parties.end()) return &own->second;
+  for (const auto& [name, allowed] : third_parties)
+    if (name.ends_with('*') && include.starts_with(name.substr(0, name.size() - 1))) return &allowed;
   const auto room = third_parties.find(include.substr(0, include.rfind('/') + 1));
   return room == third_parties.end() ? nullptr : &room->second;
 }

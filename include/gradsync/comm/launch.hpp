@@ -197,7 +197,7 @@ inline constexpr number_field number_fields[] = {
 inline said_number settle(const number_field& field, const std::optional<int>& option, said_number own, const said_number& launchers_own) {
   if (option) own = {*option, "." + std::string(field.name) + " = " + std::to_string(*option)};
   if (own && launchers_own && own.value != launchers_own.value)
-    throw usage_error("you set " + own.by + ", but the launcher " + launchers_own.by + "; leave it to the launcher");
+    throw usage_error("you set " + own.by + ", but the launcher says " + launchers_own.by + "; leave it to the launcher");
   return own ? own : launchers_own;
 }
 

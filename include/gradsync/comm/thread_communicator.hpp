@@ -109,6 +109,15 @@ class thread_communicator {
     return {world_->outcome, std::move(crossing), rank_, size(), slots};
   }
 
+  /// For channels of another kind between the same threads: this rank's view of its peers, and what all ranks have in common; a `Crossing` is
+  /// a detail::crossing with more in it. Counts as an `open`.
+  template <class Crossing>
+  std::pair<detail::peers, std::shared_ptr<Crossing>> share() {
+    auto shared = world_->crossings.meet(meetings_++, 0, size(),
+                                         [&]() -> std::shared_ptr<detail::crossing> { return std::make_shared<Crossing>(size()); });
+    return {detail::peers(world_->outcome, shared, rank_, size()), std::static_pointer_cast<Crossing>(shared)};
+  }
+
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   thread_communicator split(int color, int key = 0) {
     const auto at = [](int rank) { return static_cast<std::size_t>(2 * rank); };

@@ -55,8 +55,8 @@ concept channel = stream<typename C::stream_type> &&
   { constant.scratch_bytes() } -> std::same_as<std::size_t>;              // memory of its own, for programs that need scratch
 };
 
-/// A channel that has an all-reduce of its own, which runs in place of a fused program. Where `fused_is_weighted`, it multiplies each rank's
-/// elements by its scale on the way, and divides by Σw; elsewhere it only adds, and others do that before and after.
+/// A channel that has an all-reduce of its own, which runs in place of a fused program. Where `fused_is_weighted`, it multiplies each
+/// rank's elements by its scale on the way, and divides by Σw; elsewhere it only adds, and others do that before and after.
 template <class C>
 concept fused_channel = channel<C> && requires(C& c, const ticket& t, const deadline& until) {
   { c.reduce(t, until) } -> std::same_as<bool>;

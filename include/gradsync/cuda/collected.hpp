@@ -35,7 +35,7 @@ class collected {
       read_ = written_ = {};
     }
     for (int v = 0; v < views; ++v) (is_output<Body>(v) ? written_ : read_).include(span_of<Body>(pointers[v], v, n));
-    list_.push(pointers, n, head_of(pointers, views, Body::width, Body::bytes_of), tile_length<Body>);
+    list_.template push<Body>(pointers, n);
   }
 
   // Launches what there is.

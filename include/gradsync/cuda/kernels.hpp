@@ -45,9 +45,6 @@ struct uniform_body {
   static constexpr std::size_t bytes_of(int) { return sizeof(T); }
 };
 
-template <class Body>
-inline constexpr std::size_t tile_length = static_cast<std::size_t>(Body::width) * Body::batch* threads_per_block;
-
 // ---- bodies
 
 /// view 0 = view 1.
@@ -55,10 +52,24 @@ template <class T>
 struct copy_body : uniform_body<T, 4> {
   __host__ __device__ const copy_body& prepared() const { return *this; }
   template <int W>
-  __host__ __device__ pack<T, W> operator()(const site<W>& here) const {
-    return here.template load<T>(1);
+  __host__ __device__ sealed_pack<T, W> operator()(const site<W>& here) const {
+    return here.template load_sealed<T>(1);
   }
   friend bool operator==(const copy_body&, const copy_body&) { return true; }
+};
+
+/// view 0 = a number.
+struct assign_body : uniform_body<double, 1> {
+  double value;
+  explicit assign_body(double number) : value(number) {}
+  __host__ __device__ const assign_body& prepared() const { return *this; }
+  template <int W>
+  __host__ __device__ pack<double, W> operator()(const site<W>&) const {
+    pack<double, W> x;
+    for (int i = 0; i < W; ++i) x.lane[i] = value;
+    return x;
+  }
+  friend bool operator==(const assign_body& a, const assign_body& b) { return a.value == b.value; }
 };
 
 /// view 0 = view k+1 + (… + (view 2 + view 1 · weight)). Partial sums: `Partials`, or as many as there are views where that is negative.

@@ -14,10 +14,12 @@
 
 #ifdef GRADSYNC_CUDA_STANDIN
 #include <standin.hpp>
+#include <tuple>
 #endif
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "gradsync/core/error.hpp"
 #include "gradsync/cuda/check.hpp"
@@ -40,8 +42,8 @@ __host__ __device__ void map_packs(const Prepared& body, std::size_t packs, std:
   std::size_t done = 0;
   for (; done + whole <= packs; done += whole) {
     decltype(body(at(0))) result[Body::batch];
-    for (int u = 0; u < Body::batch; ++u) result[u] = body(at(done + u * stride + thread));
-    for (int u = 0; u < Body::batch; ++u) put<Body>(at(done + u * stride + thread), result[u]);
+    for (std::size_t u = 0; u < Body::batch; ++u) result[u] = body(at(done + u * stride + thread));
+    for (std::size_t u = 0; u < Body::batch; ++u) put<Body>(at(done + u * stride + thread), result[u]);
   }
   for (std::size_t k = done + thread; k < packs; k += stride) put<Body>(at(k), body(at(k)));
 }
@@ -58,46 +60,62 @@ __host__ __device__ void map_tile(const Prepared& body, const run_list& list, st
   });
 }
 
+#ifdef GRADSYNC_CUDA_STANDIN
+// Takes copies of a launch's parameters, and runs the twin on them later.
+template <class Twin, class... Parameters>
+std::function<void()> bound_twin(dim3 grid, dim3, void** arguments) {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return [blocks = grid.x, copies = std::tuple<Parameters...>(*static_cast<const Parameters*>(arguments[I])...)] {
+      std::apply([&](const Parameters&... p) { Twin::run(blocks, p...); }, copies);
+    };
+  }
+  (std::index_sequence_for<Parameters...>{});
+}
+#endif
+
+// The door. `Twin::run(blocks, parameters...)` is the same kernel on the host.
+template <class Twin, class... Parameters>
+void launch(void (*kernel)(Parameters...), std::uint32_t blocks, cudaStream_t stream, const Parameters&... parameters) {
+  static_assert((sizeof(Parameters) + ... + 0) <= 4096);  // what every CUDA version takes
+#if defined(__CUDACC__) || defined(GRADSYNC_CUDA_STANDIN)
+#ifdef GRADSYNC_CUDA_STANDIN
+  static const bool registered = (standin::add_twin(reinterpret_cast<const void*>(kernel), &bound_twin<Twin, Parameters...>), true);
+  static_cast<void>(registered);
+#endif
+  void* arguments[] = {const_cast<Parameters*>(&parameters)...};  // which are only copied
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(threads_per_block), arguments, 0, stream),
+        "cudaLaunchKernel");
+#else
+  static_cast<void>(kernel), static_cast<void>(blocks), static_cast<void>(stream), (static_cast<void>(parameters), ...);
+  throw usage_error("a source file that launches gradsync's CUDA kernels must be compiled by nvcc");
+#endif
+}
+
 template <class Body>
-__global__ void __launch_bounds__(threads_per_block) map_kernel(const __grid_constant__ Body body, const __grid_constant__ run_list list) {
+__global__ void
+#ifdef __CUDACC__
+__launch_bounds__(threads_per_block)
+#endif
+    map_kernel(const __grid_constant__ Body body, const __grid_constant__ run_list list) {
   const auto prepared = body.prepared();
   map_tile<Body>(prepared, list, blockIdx.x, threadIdx.x);
 }
 
-#ifdef GRADSYNC_CUDA_STANDIN
 template <class Body>
 struct map_twin {
-  static void run(const Body& body, const run_list& list, std::uint32_t blocks) {
+  static void run(std::uint32_t blocks, const Body& body, const run_list& list) {
     for (std::uint32_t block = 0; block < blocks; ++block)
       for (std::uint32_t thread = 0; thread < threads_per_block; ++thread) {
         const auto prepared = body.prepared();
         map_tile<Body>(prepared, list, block, thread);
       }
   }
-  static std::function<void()> bind(dim3 grid, dim3, void** args) {
-    return [body = *static_cast<const Body*>(args[0]), list = *static_cast<const run_list*>(args[1]), grid] { run(body, list, grid.x); };
-  }
 };
-#endif
 
 /// Does `body` to all runs of `list`, on the current device, which must be the stream's.
 template <class Body>
 void launch_map(cudaStream_t stream, const Body& body, const run_list& list) {
-  if (list.runs == 0) return;
-  static_assert(sizeof(Body) + sizeof(run_list) <= 4096);  // what every CUDA version takes as a launch's parameters
-#ifdef __CUDACC__
-#ifdef GRADSYNC_CUDA_STANDIN
-  static const bool registered = (standin::add_twin(reinterpret_cast<const void*>(&map_kernel<Body>), &map_twin<Body>::bind), true);
-  static_cast<void>(registered);
-#endif
-  void* arguments[] = {const_cast<Body*>(&body), const_cast<run_list*>(&list)};  // it only copies them
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(&map_kernel<Body>), dim3(list.blocks()), dim3(threads_per_block), arguments, 0,
-                         stream),
-        "cudaLaunchKernel");
-#else
-  static_cast<void>(stream), static_cast<void>(body);
-  throw usage_error("a source file that launches gradsync's CUDA kernels must be compiled by nvcc");
-#endif
+  if (list.runs > 0) launch<map_twin<Body>>(&map_kernel<Body>, list.blocks(), stream, body, list);
 }
 
 }  // namespace gradsync::detail

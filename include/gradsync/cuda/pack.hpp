@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include "gradsync/cuda/runs.hpp"
 
@@ -19,6 +20,12 @@ namespace gradsync::detail {
 template <class T, int Width>
 struct pack {
   T lane[Width];
+};
+
+// The same for elements that nobody looks at: they stay the 16 bytes that they came as.
+template <class T, int Width>
+struct sealed_pack {
+  std::conditional_t<Width == 1, T, uint4> bits;
 };
 
 // `Width` elements of each view, from one element of a run on; for Width > 1 at a border of 16 bytes.
@@ -56,6 +63,18 @@ struct site {
         reinterpret_cast<uint4*>(to)[k] = vector;
       }
     }
+  }
+
+  template <class T>
+  __host__ __device__ sealed_pack<T, Width> load_sealed(int view) const {
+    const T* from = reinterpret_cast<const T*>(list.pointer(run, view)) + first;
+    return {*reinterpret_cast<const decltype(sealed_pack<T, Width>::bits)*>(from)};
+  }
+
+  template <class T>
+  __host__ __device__ void store(int view, const sealed_pack<T, Width>& p) const {
+    T* to = reinterpret_cast<T*>(list.pointer(run, view)) + first;
+    *reinterpret_cast<decltype(p.bits)*>(to) = p.bits;
   }
 };
 

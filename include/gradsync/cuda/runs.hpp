@@ -26,6 +26,10 @@ struct run_tile {
   std::size_t begin, wide, end;
 };
 
+// Elements of a tile: as many packs as a block's threads work on together.
+template <class Body>
+inline constexpr std::size_t tile_length = static_cast<std::size_t>(Body::width) * Body::batch* threads_per_block;
+
 struct run_list {
   static constexpr std::uint8_t scalar = 0xFF;  // as a head: this run's views never come to a border of 16 bytes together
 
@@ -38,13 +42,14 @@ struct run_list {
   bool has_room() const { return runs < most_runs && (runs + 1) * views <= most_pointers; }
   std::uint32_t blocks() const { return runs == 0 ? 0 : tiles[runs - 1]; }
 
-  // A run of n > 0 elements, in tiles of `length`; `head` as head_of says.
-  void push(std::byte* const* pointers, std::size_t n, std::uint8_t head_elements, std::size_t length) {
-    const std::size_t first = head_elements == scalar ? 0 : head_elements;
-    const std::size_t own = n <= first ? 1 : (n - first + length - 1) / length;
-    tiles[runs] = blocks() + static_cast<std::uint32_t>(own);
+  // A run of n > 0 elements for `Body`, which says how long its tiles are and how wide its elements.
+  template <class Body>
+  void push(std::byte* const* pointers, std::size_t n) {
+    const std::uint8_t elements = head_of<Body>(pointers);
+    const std::size_t first = elements == scalar ? 0 : elements, length = tile_length<Body>;
+    tiles[runs] = blocks() + static_cast<std::uint32_t>(n <= first ? 1 : (n - first + length - 1) / length);
     count[runs] = n;
-    head[runs] = head_elements;
+    head[runs] = elements;
     for (int v = 0; v < views; ++v) at[runs * views + v] = pointers[v];
     ++runs;
   }
@@ -65,19 +70,22 @@ struct run_list {
     if (head[low] == scalar) return {low, begin, end, end};
     return {low, begin, k > 0 ? begin : first < end ? first : end, end};
   }
-};
 
-// Elements until all views are at a border of 16 bytes, out of the `width` that fill that many; run_list::scalar if they never are together.
-// `bytes_of(v)`: of an element of view v.
-template <class BytesOf>
-std::uint8_t head_of(std::byte* const* pointers, int views, int width, const BytesOf& bytes_of) {
-  for (int h = 0; h < width; ++h) {
-    int v = 0;
-    while (v < views && (reinterpret_cast<std::uintptr_t>(pointers[v]) + static_cast<std::size_t>(h) * bytes_of(v)) % 16 == 0) ++v;
-    if (v == views) return static_cast<std::uint8_t>(h);
+ private:
+  // Elements until all views are at a border of 16 bytes; `scalar` if they never are together.
+  template <class Body>
+  std::uint8_t head_of(std::byte* const* pointers) const {
+    for (int h = 0; h < Body::width; ++h) {
+      const auto off = [&](int v) {
+        return (reinterpret_cast<std::uintptr_t>(pointers[v]) + static_cast<std::size_t>(h) * Body::bytes_of(v)) % 16;
+      };
+      int v = 0;
+      while (v < views && off(v) == 0) ++v;
+      if (v == views) return static_cast<std::uint8_t>(h);
+    }
+    return scalar;
   }
-  return run_list::scalar;
-}
+};
 
 static_assert(sizeof(run_list) + 1200 <= 4096);  // the rest is for the operation's own numbers
 

@@ -29,6 +29,7 @@
 
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/stream.hpp"
 #include "gradsync/cuda/collected.hpp"
 #include "gradsync/cuda/device.hpp"
 #include "gradsync/cuda/event.hpp"
@@ -95,20 +96,28 @@ class cuda_stream {
     });
   }
 
-  /// Elements of any type.
-  void copy(const buffer_view& to, const buffer_view& from) {
+  /// Elements of any type; of the range, or all.
+  void copy(const buffer_view& to, const buffer_view& from) { copy(to, from, {0, to.count()}); }
+  void copy(const buffer_view& to, const buffer_view& from, const element_range& range) {
     const std::array<buffer_view, 2> views{to, from};
     switch (size_of(to.type)) {
-      case 1: return collect(detail::copy_body<std::uint8_t>{}, views);
-      case 2: return collect(detail::copy_body<std::uint16_t>{}, views);
-      case 4: return collect(detail::copy_body<std::uint32_t>{}, views);
-      default: return collect(detail::copy_body<std::uint64_t>{}, views);
+      case 1: return collect(detail::copy_body<std::uint8_t>{}, views, range);
+      case 2: return collect(detail::copy_body<std::uint16_t>{}, views, range);
+      case 4: return collect(detail::copy_body<std::uint32_t>{}, views, range);
+      default: return collect(detail::copy_body<std::uint64_t>{}, views, range);
     }
+  }
+
+  /// *to = value, in memory of the device.
+  void assign(double* to, double value) {
+    const on_device here(device_);
+    std::byte* const at[] = {reinterpret_cast<std::byte*>(to)};
+    pending_->add(detail::assign_body(value), at, 1, 1, stream_.get());
   }
 
   /// to = from / Σw, rounded once; Σw = 0 gives +0. `to` may be `from`.
   void divide(const buffer_view& to, const buffer_view& from, total at) { divide(to, from, device_number{.at = at}); }
-  void divide(const buffer_view& to, const buffer_view& from, double by) { divide(to, from, device_number{.value = by}); }
+  void divide(const buffer_view& to, const buffer_view& from, double by) { divide(to, from, device_number{.at = nullptr, .value = by}); }
 
   /// The range of `to` becomes the canonical tree over the sources, divided: in one pass. `to` may be one of them.
   void join(const buffer_view& to, std::span<const buffer_view> sources, const element_range& range, const device_number& by = {}) {
@@ -193,5 +202,7 @@ class cuda_stream {
   std::unique_ptr<CUstream_st, destroy> stream_;
   std::vector<buffer_view> views_;  // scratch
 };
+
+static_assert(stream<cuda_stream>);
 
 }  // namespace gradsync

@@ -28,8 +28,8 @@
 #include "gradsync/collective/run.hpp"
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
-#include "gradsync/core/affinity.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/sync/driver.hpp"
 #include "gradsync/sync/options.hpp"
 #include "gradsync/trace/recorder.hpp"
 
@@ -46,7 +46,7 @@ class reducer {
       : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
     choose_programs();
-    if (wants_driver(how)) driver_ = std::thread([this] { serve(); });
+    if (wants_driver(sum.communicator(), how)) driver_ = std::thread([this] { serve(); });
   }
 
   ~reducer() {
@@ -79,6 +79,8 @@ class reducer {
   /// the old plan.
   void replan() {
     const std::size_t buckets = plan_->buckets.size();
+    total_weight_ = total_weight();  // the channel that knows it goes
+    knows_weight_ = true;
     channel_ = sum_.communicator().open(buckets);
     cursors_.assign(buckets, {});
     times_.assign(buckets, {});
@@ -89,12 +91,13 @@ class reducer {
   void begin(std::int64_t step) {
     step_ = step;
     first_ = launched_.value();
+    knows_weight_ = false;
   }
 
   /// Sends the next bucket of the plan: all its gradients are placed.
   void launch(double scale, double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
+    times_[b].restart();
     const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight, .call = 0, .part = b};
     if (!alone()) {
       cursors_[b] = {.place = channel_.post(*programs_[b], mine), .round = 0, .piece = 0};
@@ -109,7 +112,7 @@ class reducer {
   /// One rank alone, whose gradients are the mean already: the next bucket is done as it is.
   void skip(double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
+    times_[b].restart();
     done_alone(b);
     total_weight_ = weight;
   }
@@ -136,12 +139,7 @@ class reducer {
     if (driver_.joinable()) {
       completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
       rethrow();
-      time_point previous{};
-      for (bucket_times& t : times_) {
-        const time_point from = std::max(t.ready, std::exchange(previous, t.end));
-        t.busy = t.end - from;
-        t.exposed = std::max(t.end - std::max(from, called), std::chrono::nanoseconds{});
-      }
+      settle(times_, called);
     } else {
       if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
       for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
@@ -149,7 +147,7 @@ class reducer {
   }
 
   /// Σ weights of all ranks in the update that `finish` has ended. Of an asynchronous stream it waits until that is known.
-  double total_weight() { return alone() ? total_weight_ : channel_.total_weight(cursors_.back().place); }
+  double total_weight() { return alone() || knows_weight_ ? total_weight_ : channel_.total_weight(cursors_.back().place); }
 
   const std::vector<bucket_times>& times() const { return times_; }
 
@@ -171,20 +169,6 @@ class reducer {
   }
 
  private:
-  // With a thread for each rank and one for its communication, where all of them find a processor.
-  bool wants_driver(progress how) const {
-    const Communicator& comm = sum_.communicator();
-    if (how == progress::at_marks) return false;
-    const char* refused = nullptr;
-    if constexpr (stream_type::asynchronous) refused = "the device runs collectives by itself";
-    if constexpr (requires { comm.allows_driver_thread(); })
-      if (!comm.allows_driver_thread()) refused = "this transport can be used by the rank's own thread only";
-    if (refused != nullptr && how == progress::thread)
-      throw usage_error(std::string("progress::thread is not for this communicator: ") + refused + "; use progress::automatic",
-                        here(plan_->buckets.size()));
-    return refused == nullptr && comm.size() > 1 && (how == progress::thread || 2 * comm.size() <= usable_cpus());
-  }
-
   bool runs_weighted_pass(std::size_t bucket) const {
     if constexpr (fused_channel<channel_type>) return programs_[bucket]->fused && channel_type::fused_is_weighted;
     else return false;
@@ -199,12 +183,6 @@ class reducer {
       programs_.push_back(&sum_.steps(plan_->buckets[b].bytes()));
       times_[b].strategy = programs_[b]->name;
     }
-  }
-
-  static void restart(bucket_times& t) {
-    t.ready = now();
-    t.start = t.end = {};
-    t.busy = t.exposed = {};
   }
 
   place here(std::size_t b) const {
@@ -313,6 +291,7 @@ class reducer {
   std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about
   std::uint32_t first_ = 0;  // launched_ at the update's begin
   double total_weight_ = 0;
+  bool knows_weight_ = false;
   flag launched_, completed_;
   std::atomic<bool> stop_{false}, failed_{false};
   std::exception_ptr error_;

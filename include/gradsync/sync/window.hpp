@@ -28,8 +28,8 @@ class window {
   window(accumulation_mode mode, std::span<const parameter> parameters)
       : plain_mode_(mode == accumulation_mode::plain), sums_(parameters) {}
 
-  /// The micro-step that is under way from now on. `allocate(bytes)` gives memory for partial sums. `usage_error`, and nothing changed, if it
-  /// does not go with those before it.
+  /// The micro-step that is under way from now on. `allocate(bytes)` gives memory for partial sums. `usage_error`, and nothing changed, if
+  /// it does not go with those before it.
   template <class Allocate>
   void begin(const step_options& step, Allocate&& allocate) {
     check(step);
