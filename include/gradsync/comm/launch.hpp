@@ -201,7 +201,7 @@ inline said_number settle(const number_field& field, const std::optional<int>& o
   return own ? own : launchers_own;
 }
 
-inline void check(const said_numbers& n) {
+inline void expect_sense(const said_numbers& n) {
   const auto within = [](const char* what, const said_number& rank, const said_number& size) {
     if (size && size.value < 1) throw usage_error(size.by + ": there must be at least one process");
     if (rank && rank.value < 0) throw usage_error(rank.by + ": ranks count from 0");
@@ -242,7 +242,7 @@ inline launch find_launch(const launch_options& options = {}, const environment&
     if (const auto& by = (said.*f.said).by; !by.empty()) found.from += (found.from.empty() ? "" : ", ") + by;
   }
   if (!said.rank && !said.size) detail::refuse_half_a_launch(variables);
-  detail::check(said);
+  detail::expect_sense(said);
   if (said.rank) found.rank = said.rank.value;
   if (said.size) found.size = said.size.value;
   found.local_rank = found.size == 1 ? 0 : said.local_rank.value;

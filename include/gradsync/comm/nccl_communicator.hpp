@@ -51,7 +51,13 @@ class nccl_communicator {
   static constexpr bool peer_addressable = false;
   static constexpr memory_space space = memory_space::cuda;
 
-  /// On the current device. All ranks together; blocks, for a deadline at most.
+  /// One process a GPU, as the launcher has numbered them; makes the local rank's device the current one. All ranks together; blocks, for
+  /// a deadline at most. Throws `usage_error`, two ranks on one device among them, `timeout_error`, `transport_error`.
+  explicit nccl_communicator(const launch& me, const nccl_options& options = {})
+      : nccl_communicator((check(cudaSetDevice(cuda_device_of(me, device_count())), "cudaSetDevice"), detail::agree(me, options)), me.rank,
+                          me.size, own_world(me.size, options)) {}
+
+  /// On the current device, over a meeting of your own (comm/nccl_start.hpp).
   template <meeting Meeting>
   nccl_communicator(Meeting& meet, int rank, int size, const nccl_options& options = {})
       : nccl_communicator(detail::agree(meet, rank, current_device()), rank, size, own_world(size, options)) {}

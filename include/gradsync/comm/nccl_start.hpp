@@ -4,8 +4,9 @@
 /// How the ranks of an NCCL communicator find each other: each tells the others which device it has, rank 0 tells NCCL's unique id, and
 /// two ranks on one device are refused before NCCL sees them.
 ///
-/// They tell it over anything that gathers a string of every rank, such as `rendezvous` (comm/rendezvous.hpp: by address or by file), or
-/// over a broadcast of your own:
+/// Processes that a launcher has started meet at MASTER_ADDR and MASTER_PORT or in a file (comm/rendezvous.hpp); where NCCL_COMM_ID is set,
+/// they need not meet, and NCCL itself refuses two ranks on one device. Anything else that gathers a string of every rank will do, such as
+/// a broadcast of your own:
 ///
 ///     gradsync::broadcast_meeting meet{rank, size, [&](std::span<std::byte> bytes, int root) { MPI_Bcast(...); }};
 ///     gradsync::nccl_communicator comm{meet, rank, size};
@@ -25,8 +26,10 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/nccl_check.hpp"
 #include "gradsync/comm/nccl_link.hpp"
+#include "gradsync/comm/rendezvous.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/cuda/device.hpp"
 
@@ -99,6 +102,13 @@ ncclUniqueId agree(Meeting& meet, int rank, int device) {
   return id;
 }
 
+/// For processes that a launcher has started.
+inline ncclUniqueId agree(const launch& me, const nccl_options& options) {
+  if (std::getenv("NCCL_COMM_ID") != nullptr) return new_unique_id();  // the same on all ranks
+  rendezvous meet(me, options.deadline);
+  return agree(meet, me.rank, current_device());
+}
+
 /// NCCL's communicator, on the current device. Blocks until all ranks have come; NCCL knows no deadline, so a thread of its own waits for
 /// it, and is left behind where a rank does not come.
 inline ncclComm_t connect(const ncclUniqueId& id, int rank, int size, const nccl_options& options) {
@@ -116,7 +126,8 @@ inline ncclComm_t connect(const ncclUniqueId& id, int rank, int size, const nccl
   });
   const place here{.rank = rank, .step = -1, .bucket = -1, .parameter = {}};
   if (!ended)
-    throw timeout_error("not all " + std::to_string(size) + " ranks came to make NCCL's communicator before the deadline of " + text_of(limit),
+    throw timeout_error("not all " + std::to_string(size) + " ranks came to make NCCL's communicator before the deadline of " +
+                            deadline::after(limit).text(),
                         here);
   if (made->result == ncclInvalidArgument || made->result == ncclInvalidUsage)
     throw usage_error("ncclCommInitRankConfig: " + made->text, here);

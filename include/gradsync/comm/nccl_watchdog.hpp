@@ -280,7 +280,7 @@ class nccl_watchdog {
         throw transport_error(what.world->outcome->name(absent) + " has returned from its function and takes no part any more");
       if (!outcome->passed(until)) return;
       const std::string who = absent >= 0 ? what.world->outcome->name(absent) + " did not come" : "not all ranks came";
-      throw timeout_error(who + " before the deadline of " + text_of(until.limit) + " (" + what.what + ", collective " +
+      throw timeout_error(who + " before the deadline of " + until.text() + " (" + what.what + ", collective " +
                           std::to_string(what.number) + " of this communicator)");
     }
 

@@ -127,12 +127,6 @@ inline std::shared_ptr<nccl_world> shared_world(int size, const nccl_options& op
   return world;
 }
 
-/// "600 s", "50 ms".
-inline std::string text_of(std::chrono::nanoseconds limit) {
-  if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
-  return std::to_string(limit / std::chrono::seconds(1)) + " s";
-}
-
 }  // namespace detail
 
 }  // namespace gradsync
