@@ -35,8 +35,8 @@ class nccl_values {
   nccl_values(std::shared_ptr<nccl_link> link, int size)
       : link_(std::move(link)), size_(static_cast<std::size_t>(size)),
         tile_(std::clamp<std::size_t>((std::size_t{4} << 20) / size_, block_bytes, std::size_t{64} << 10) / block_bytes * block_bytes),
-        stream_(std::make_shared<cuda_stream>(link_->device())), device_(device_memory((size_ + 1) * tile_, link_->device())),
-        host_(pinned_memory((size_ + 1) * tile_)) {}
+        stream_(std::make_shared<cuda_stream>(link_->device())), host_(pinned_memory((size_ + 1) * tile_)),
+        device_(device_memory((size_ + 1) * tile_, link_->device())) {}
 
   std::size_t bytes() const { return (size_ + 1) * tile_; }
   cuda_stream& stream() { return *stream_; }
@@ -176,7 +176,7 @@ class nccl_values {
   std::shared_ptr<nccl_link> link_;
   std::size_t size_, tile_;  // bytes of each rank that travel at once
   std::shared_ptr<cuda_stream> stream_;
-  std::shared_ptr<std::byte> device_, host_;  // a tile of this rank, and one of each
+  std::shared_ptr<std::byte> host_, device_;  // a tile of this rank, and one of each; what is freed first waits for the device
   std::size_t stride_ = 0, offset_ = 0;       // of what was gathered
   std::uint64_t number_ = 0;
 };

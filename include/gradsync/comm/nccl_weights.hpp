@@ -29,8 +29,8 @@ class nccl_weights {
   /// `entries` is a power of two.
   nccl_weights(int device, int ranks, std::size_t entries)
       : ranks_(static_cast<std::size_t>(ranks)), parts_((ranks_ + most_sources - 1) / most_sources), width_(ranks_ + parts_ + 2),
-        entry_of_(entries), on_device_(device_memory((entries * width_ + 1) * sizeof(double), device)),
-        on_host_(pinned_memory(entries * sizeof(double))) {
+        entry_of_(entries), on_host_(pinned_memory(entries * sizeof(double))),
+        on_device_(device_memory((entries * width_ + 1) * sizeof(double), device)) {
     const double one = 1;
     const on_device here(device);
     check(cudaMemcpy(unit(), &one, sizeof one, cudaMemcpyHostToDevice), "cudaMemcpy");
@@ -90,7 +90,7 @@ class nccl_weights {
   std::size_t ranks_, parts_, width_;  // an entry: own weight, all weights, sums of blocks, sum
   std::vector<std::size_t> entry_of_;  // by slot of a collective
   std::size_t newest_ = 0;
-  std::shared_ptr<std::byte> on_device_, on_host_;
+  std::shared_ptr<std::byte> on_host_, on_device_;  // what is freed first, the device's, waits for the device
   std::vector<extent> extents_;
   std::vector<buffer_view> sources_;
 };
