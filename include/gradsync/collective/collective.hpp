@@ -42,8 +42,8 @@ struct proved_program {
   level reproducibility = level::none;
 };
 
-/// Proves the strategy for the communicator's size (256 ranks: within 50 ms) and compiles this rank's program. `usage_error` if the
-/// strategy is wrong, with the first violation in words.
+/// Proves the strategy for the communicator's size (256 ranks: within 50 ms) and compiles this rank's program; a fused one for its rounds,
+/// where the communicator has no pass of its own. `usage_error` if the strategy is wrong, with the first violation in words.
 template <transport Communicator, strategy Strategy>
 proved_program prove(const Communicator& communicator, const Strategy& strategy) {
   const int rank = communicator.rank(), size = communicator.size();
@@ -51,7 +51,9 @@ proved_program prove(const Communicator& communicator, const Strategy& strategy)
   if (!p.holds())
     throw usage_error(std::string("strategy ") + strategy.name() + " on " + std::to_string(size) + " ranks: " + describe(p.first),
                       place_of(communicator, rank));
-  return {compile(strategy, rank, size), p.reproducibility};
+  proved_program proved{compile(strategy, rank, size), p.reproducibility};
+  if constexpr (!fused_channel<decltype(std::declval<Communicator&>().open(1))>) proved.steps.fused = false;
+  return proved;
 }
 
 /// Which program a buffer of at most `up_to` bytes runs, unless a choice before this one has it.

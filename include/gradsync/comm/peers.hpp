@@ -18,6 +18,8 @@
 #include <thread>
 #include <utility>
 
+#include "gradsync/comm/blame.hpp"
+#include "gradsync/comm/call.hpp"
 #include "gradsync/comm/crossing.hpp"
 #include "gradsync/comm/failure.hpp"
 #include "gradsync/comm/flag.hpp"
@@ -26,17 +28,6 @@
 #include "gradsync/core/error.hpp"
 
 namespace gradsync::detail {
-
-// What a rank asks for in contribution::call.
-constexpr int call_of(reduce_op op) { return 1 + static_cast<int>(op); }
-inline constexpr int call_of_barrier = 4, call_of_split = 5;
-constexpr int call_of_broadcast(int root) { return 16 + root; }
-inline std::string name_of_call(int call) {
-  if (call >= call_of_broadcast(0)) return "broadcast from rank " + std::to_string(call - call_of_broadcast(0));
-  constexpr const char* names[] = {"for the mean of gradients", "all_reduce(sum)", "all_reduce(min)",
-                                   "all_reduce(max)",           "barrier",         "split"};
-  return names[call];
-}
 
 class peers {
  public:
@@ -77,15 +68,9 @@ class peers {
   bool posted(int peer, const ticket& t, const deadline& until) const {
     if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;
     const posting &theirs = posted_by(peer, t), &ours = posted_by(rank_, t);
-    if (theirs.lent.call != ours.lent.call)
-      throw mismatch_error(failure_->name(peer) + " calls " + name_of_call(theirs.lent.call) + ", this rank " +
-                               name_of_call(ours.lent.call) + "; make the same calls in the same order on every rank",
-                           failure_->at(rank_));
-    if (theirs.count == ours.count && theirs.lent.buffer.type == ours.lent.buffer.type) return true;
-    auto text = [](const posting& p) { return std::to_string(p.count) + " elements of " + name_of(p.lent.buffer.type); };
-    throw mismatch_error(failure_->name(peer) + " has " + text(theirs) + ", this rank has " + text(ours) +
-                             "; make the same calls with the same lengths on every rank",
-                         failure_->at(rank_));
+    const auto asked = [](const posting& p) { return request{p.lent.call, p.count, p.lent.buffer.type}; };
+    if (asked(theirs) != asked(ours)) check_alike(asked(ours), asked(theirs), failure_->name(peer), failure_->at(rank_));
+    return true;
   }
 
   /// Whether `peer` has ever posted.
@@ -124,9 +109,8 @@ class peers {
       if (!until.polling()) asleep.list();
       const bool left = failure_->gone(peer) && !counter.reached(target);
       if (failure_->failed()) failure_->report(rank_);  // looked at last: who left because it failed has said so before
-      if (left)
-        throw transport_error(failure_->name(peer) + " has returned from its function and takes no part any more", failure_->at(rank_));
-      if (failure_->passed(until)) throw_late(peer, until.limit);
+      if (left) throw_gone(failure_->name(peer), failure_->at(rank_));
+      if (failure_->passed(until)) blame(peer, until.limit);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);
@@ -134,18 +118,10 @@ class peers {
     return true;
   }
 
-  [[noreturn]] void throw_late(int peer, std::chrono::nanoseconds limit) const {
+  [[noreturn]] void blame(int peer, std::chrono::nanoseconds limit) const {
     const auto [name, in_turn] = failure_->late(rank_, peer);
     if (failure_->failed()) failure_->report(rank_);  // the late one may be on its way already, to learn of that
-    throw timeout_error(name + " did not come before the deadline of " + text(limit) +
-                            (in_turn ? "; it waits for this rank: make the same calls in the same order on every rank" : ""),
-                        failure_->at(rank_));
-  }
-
-  static std::string text(std::chrono::nanoseconds limit) {
-    if (limit < std::chrono::milliseconds(10)) return std::to_string(limit / std::chrono::microseconds(1)) + " us";
-    if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
-    return std::to_string(limit / std::chrono::seconds(1)) + " s";
+    throw_late(name, limit, failure_->at(rank_), in_turn ? waits_in_turn : "");
   }
 
   std::shared_ptr<failure> failure_;

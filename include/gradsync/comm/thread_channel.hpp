@@ -173,8 +173,8 @@ class thread_channel {
     const extent& theirs = peers_.posted_by(op.peer, t).scratch;
     const std::size_t begin = cut(peers_.lent(t), p.chunks, op.first), end = cut(peers_.lent(t), p.chunks, op.first + op.count);
     if (begin == end || (theirs.first <= begin && end <= theirs.first + theirs.count)) return;
-    throw mismatch_error("rank " + std::to_string(op.peer) + " does not run " + p.name + "; give every rank the same strategy",
-                         {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
+    detail::throw_other_strategy("rank " + std::to_string(op.peer), p.name,
+                                 {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
   }
 
   // Where `rank`'s elements lie. To be used up in the pass in which it was asked for.

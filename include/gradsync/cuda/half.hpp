@@ -218,8 +218,8 @@ void cast(cudaStream_t stream, const detail::run_list& list, const device_number
   const cast_body<To, From> body{scale};
   if (measures.squared_norm == nullptr) return launch_map(stream, body, list);
   if (list.runs == 0) return;
-  launch<measuring_twin<To, From>>(&measuring_kernel<To, From>, list.blocks(), stream, body, list, measures.scratch);
-  launch<concluding_twin>(&concluding_kernel<cast_measures>, 1, stream, measures, list.blocks());
+  launch_kernel<measuring_twin<To, From>>(&measuring_kernel<To, From>, list.blocks(), stream, body, list, measures.scratch);
+  launch_kernel<concluding_twin>(&concluding_kernel<cast_measures>, 1, stream, measures, list.blocks());
 }
 
 /// to[i] = from[i] · scale for `count` contiguous elements.

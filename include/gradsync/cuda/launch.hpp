@@ -75,7 +75,7 @@ std::function<void()> bound_twin(dim3 grid, dim3, void** arguments) {
 
 // The door. `Twin::run(blocks, parameters...)` is the same kernel on the host.
 template <class Twin, class... Parameters>
-void launch(void (*kernel)(Parameters...), std::uint32_t blocks, cudaStream_t stream, const Parameters&... parameters) {
+void launch_kernel(void (*kernel)(Parameters...), std::uint32_t blocks, cudaStream_t stream, const Parameters&... parameters) {
   static_assert((sizeof(Parameters) + ... + 0) <= 4096);  // what every CUDA version takes
 #if defined(__CUDACC__) || defined(GRADSYNC_CUDA_STANDIN)
 #ifdef GRADSYNC_CUDA_STANDIN
@@ -115,7 +115,7 @@ struct map_twin {
 /// Does `body` to all runs of `list`, on the current device, which must be the stream's.
 template <class Body>
 void launch_map(cudaStream_t stream, const Body& body, const run_list& list) {
-  if (list.runs > 0) launch<map_twin<Body>>(&map_kernel<Body>, list.blocks(), stream, body, list);
+  if (list.runs > 0) launch_kernel<map_twin<Body>>(&map_kernel<Body>, list.blocks(), stream, body, list);
 }
 
 }  // namespace gradsync::detail

@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// One NCCL communicator of one rank, from its making to its end, and what belongs to it: memory that it has registered, and graphs that
+/// have captured its collectives.
+///
+/// The end has an order: graphs, registrations, ncclCommFinalize, ncclCommDestroy. `close` keeps to it, and throws a `usage_error` where a
+/// graph is still alive. The destructor does the same, says on the error output what it can't do, and leaves the communicator behind rather
+/// than hang or pull it from under a graph.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradsync/comm/nccl_check.hpp"
+#include "gradsync/comm/nccl_watchdog.hpp"
+#include "gradsync/comm/nccl_world.hpp"
+#include "gradsync/core/error.hpp"
+#include "gradsync/cuda/device.hpp"
+#include "gradsync/cuda/stream.hpp"
+
+namespace gradsync::detail {
+
+/// One config for all communicators: blocking, with both numbers of thread blocks or none, since NCCL refuses one of them alone.
+inline ncclConfig_t nccl_config(const nccl_options& options) {
+  if ((options.min_ctas > 0) != (options.max_ctas > 0) || options.min_ctas > options.max_ctas || options.min_ctas < 0)
+    throw usage_error("min_ctas is " + std::to_string(options.min_ctas) + " and max_ctas " + std::to_string(options.max_ctas) +
+                      "; give both, the lower one first, or neither");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  if (options.min_ctas > 0) config.minCTAs = options.min_ctas, config.maxCTAs = options.max_ctas;
+  return config;
+}
+
+class nccl_link {
+ public:
+  nccl_link(ncclComm_t comm, int rank, std::shared_ptr<nccl_world> world, std::shared_ptr<nccl_watchdog> dog)
+      : comm_(comm), rank_(rank), world_(std::move(world)), dog_(std::move(dog)), graphs_(std::make_shared<std::atomic<int>>(0)) {
+    dog_->guard(comm_);
+  }
+  ~nccl_link() { close_or_print(); }
+  nccl_link(const nccl_link&) = delete;
+  nccl_link& operator=(const nccl_link&) = delete;
+
+  int rank() const { return rank_; }
+  int device() const { return dog_->device(); }
+  nccl_world& world() const { return *world_; }
+  const std::shared_ptr<nccl_world>& shared_world() const { return world_; }
+  const std::shared_ptr<nccl_watchdog>& watchdog() const { return dog_; }
+  failure& outcome() const { return *world_->outcome; }
+  int graphs_alive() const { return graphs_->load(); }
+
+  /// For a call on it. Throws what has failed, or that it has been closed.
+  ncclComm_t native() const {
+    if (comm_ == nullptr) throw usage_error("its communicator has been closed", outcome().at(rank_));
+    check();
+    return comm_;
+  }
+  void check() const {
+    located([&] { dog_->check(); });
+  }
+  void fail(std::exception_ptr cause) {
+    outcome().fail(rank_, std::move(cause));
+    dog_->nudge();
+  }
+
+  /// Says to the other ranks of this process what is asked for next; its number. Where one has asked for something else, all fail.
+  std::uint64_t announce(const nccl_request& request) {
+    if (world_->roll == nullptr) return requests_++;
+    const auto other = world_->roll->answer(rank_, request);
+    if (other.peer < 0) return requests_++;
+    const mismatch_error found(outcome().name(other.peer) + " calls " + text_of(other.theirs) + ", this rank " + text_of(request) +
+                                   "; make the same calls with the same lengths in the same order on every rank",
+                               outcome().at(rank_));
+    fail(std::make_exception_ptr(found));
+    throw found;
+  }
+
+  /// What `stream` has been given so far, of which request `number` is the last: watched, or counted as captured in a graph.
+  void enqueued(cudaStream_t stream, const char* what, std::uint64_t number) {
+    if (is_capturing(stream)) hold(stream);
+    else dog_->watch(stream, {what, number, world_});
+  }
+
+  /// A stream of which a capture may take hold; as long as `stream` lives.
+  void add_stream(std::weak_ptr<cuda_stream> stream) {
+    std::erase_if(streams_, [](const auto& one) { return one.expired(); });
+    streams_.push_back(std::move(stream));
+  }
+  /// `usage_error` while one of them is being captured.
+  void refuse_capture(const std::string& what) const {
+    for (const auto& one : streams_)
+      if (const auto stream = one.lock(); stream != nullptr && is_capturing(stream->native()))
+        throw usage_error(what + " waits for the device, which the capture of a CUDA graph does not allow; call it before or after",
+                          outcome().at(rank_));
+  }
+
+  /// After a failure: returns when the device has left this rank's memory.
+  void settle() {
+    if (!dog_->quiesce())
+      std::fprintf(stderr, "gradsync[%s]: the device has not left this rank's gradients in time\n", outcome().name(rank_).c_str());
+  }
+
+  /// Blocks until all that is watched on the stream is done. Throws as `check`.
+  void await(cudaStream_t stream) {
+    located([&] { dog_->await(stream); });
+  }
+
+  /// A call that waits for peers on the host.
+  nccl_watchdog::blocking_call blocking(const char* what) { return {*dog_, {what, requests_, nullptr}}; }
+
+  /// Makes device memory known to NCCL. What was obtained; `none`: NCCL goes without, and nothing is wrong.
+  nccl_registration enter(std::byte* data, std::size_t bytes) {
+    const nccl_registration wanted = world_->options.registration;
+    registered one{.data = data};
+#if NCCL_VERSION_CODE >= 22700
+    if (wanted == nccl_registration::window) {
+      const auto waiting = blocking("ncclCommWindowRegister");
+      gradsync::check(ncclCommWindowRegister(native(), data, bytes, &one.window, NCCL_WIN_COLL_SYMMETRIC), "ncclCommWindowRegister");
+      if (one.window != nullptr) one.how = nccl_registration::window;  // success may mean that there is none
+    }
+#endif
+#if NCCL_VERSION_CODE >= 21900
+    if (one.how == nccl_registration::none && wanted != nccl_registration::none)
+      if (ncclCommRegister(native(), data, bytes, &one.handle) == ncclSuccess && one.handle != nullptr) one.how = nccl_registration::local;
+#endif
+    if (one.how != nccl_registration::none) registered_.push_back(one);
+    return one.how;
+  }
+
+  /// Forgets memory that is about to be freed; what is under way in it ends first.
+  void forget(std::byte* data) {
+    if (comm_ == nullptr) return;
+    const auto is = [&](const registered& one) { return one.data == data; };
+    const bool ended = dog_->quiesce() && !outcome().failed();
+    for (const registered& one : registered_)
+      if (is(one) && ended) deregister(one);
+    std::erase_if(registered_, is);
+  }
+
+  /// NCCL's communicator, if it is still there: in use, or revoked.
+  ncclComm_t remains() const {
+    return comm_ != nullptr && dog_->state_of(comm_) != nccl_watchdog::state::ended ? comm_ : nullptr;
+  }
+
+  /// For destructors: what `close` would throw is printed, and the communicator then left behind.
+  void close_or_print() noexcept {
+    try {
+      close();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s; it is left behind\n", e.what());
+      comm_ = nullptr;
+    }
+  }
+
+  /// Ends it, in order. `usage_error`, and nothing changed, while a graph is alive that has captured its collectives.
+  void close() {
+    if (comm_ == nullptr) return;
+    if (graphs_alive() > 0)
+      throw usage_error("a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
+                        "instantiated from them, before the communicator",
+                        outcome().at(rank_));
+    const bool quiet = dog_->quiesce();
+    if (quiet && !outcome().failed())
+      for (const registered& one : registered_) deregister(one);
+    registered_.clear();
+    const ncclComm_t comm = std::exchange(comm_, nullptr);
+    const auto state = dog_->release(comm);
+    if (state == nccl_watchdog::state::ended) return;
+    const bool healthy = quiet && state == nccl_watchdog::state::alive && !outcome().failed();
+    const bool ended = ends_within(dog_->patience(), [comm, healthy, device = device()] {
+      static_cast<void>(cudaSetDevice(device));
+      if (healthy && ncclCommFinalize(comm) == ncclSuccess) static_cast<void>(ncclCommDestroy(comm));
+      else static_cast<void>(ncclCommAbort(comm));
+    });
+    if (!ended)
+      std::fprintf(stderr, "gradsync[%s]: NCCL has not ended the communicator in time; it is left behind\n", outcome().name(rank_).c_str());
+  }
+
+ private:
+  struct registered {
+    std::byte* data = nullptr;
+    nccl_registration how = nccl_registration::none;
+    void* handle = nullptr;
+#if NCCL_VERSION_CODE >= 22700
+    ncclWindow_t window = nullptr;
+#endif
+  };
+
+  template <class F>
+  void located(F&& f) const {
+    locating([&] { return outcome().at(rank_); }, f);
+  }
+
+  void deregister(const registered& one) const {
+#if NCCL_VERSION_CODE >= 22700
+    if (one.how == nccl_registration::window) static_cast<void>(ncclCommWindowDeregister(comm_, one.window));
+#endif
+#if NCCL_VERSION_CODE >= 21900
+    if (one.how == nccl_registration::local) static_cast<void>(ncclCommDeregister(comm_, one.handle));
+#endif
+  }
+
+  // The graph that `stream` is captured into counts as alive until it and all that was made of it are destroyed.
+  void hold(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long id = 0;
+    cudaGraph_t graph = nullptr;
+#if CUDART_VERSION >= 13000
+    gradsync::check(cudaStreamGetCaptureInfo(stream, &status, &id, &graph), "cudaStreamGetCaptureInfo");
+#else
+    gradsync::check(cudaStreamGetCaptureInfo_v2(stream, &status, &id, &graph), "cudaStreamGetCaptureInfo_v2");
+#endif
+    if (id == last_capture_ || graph == nullptr) return;
+    using counter = std::shared_ptr<std::atomic<int>>;
+    const auto gone = [](void* p) {
+      const std::unique_ptr<counter> owned(static_cast<counter*>(p));
+      owned->get()->fetch_sub(1);
+    };
+    auto count = std::make_unique<counter>(graphs_);
+    cudaUserObject_t object = nullptr;
+    gradsync::check(cudaUserObjectCreate(&object, count.get(), gone, 1, cudaUserObjectNoDestructorSync), "cudaUserObjectCreate");
+    graphs_->fetch_add(1);
+    count.release();
+    gradsync::check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), "cudaGraphRetainUserObject");
+    last_capture_ = id;
+  }
+
+  ncclComm_t comm_;
+  int rank_;
+  std::shared_ptr<nccl_world> world_;
+  std::shared_ptr<nccl_watchdog> dog_;
+  std::shared_ptr<std::atomic<int>> graphs_;
+  std::vector<registered> registered_;
+  std::vector<std::weak_ptr<cuda_stream>> streams_;
+  std::uint64_t requests_ = 0;
+  unsigned long long last_capture_ = 0;
+};
+
+}  // namespace gradsync::detail

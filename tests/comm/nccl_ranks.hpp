@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+/// Ranks over the NCCL that stands in, and device memory for tests.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "gradsync/comm/nccl.hpp"
+#include "tests/cuda_standin/nccl_standin.hpp"
+#include "tests/cuda_standin/standin.hpp"
+
+namespace gradsync::tests {
+
+/// Devices 0 to n - 1.
+inline std::vector<int> first_devices(int n) {
+  std::vector<int> all(static_cast<std::size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Runs `body` on a rank a device of a new world, by the seed; and then looks whether NCCL was used as it has to be, and nothing is left.
+template <class F>
+void on_gpus(int size, F&& body, nccl_options options = {}, unsigned seed = 1, const standin::nccl::policy& policy = {}) {
+  standin::reset();
+  standin::devices(size);
+  standin::seed(seed);
+  standin::nccl::set(policy, seed);
+  const auto look = [] {
+    for (const std::string& fault : standin::nccl::faults()) CHECK_MESSAGE(fault.empty(), fault);
+    CHECK(standin::nccl::alive() == 0);
+  };
+  try {
+    nccl_group(first_devices(size), options).run([&](auto& comm) {
+      body(comm);
+      standin::nccl::end_of_thread();
+    });
+  } catch (...) {
+    look();
+    throw;
+  }
+  look();
+  const auto left = standin::alive();
+  for (const std::string& one : left) CHECK_MESSAGE(one.empty(), one);
+}
+
+/// Elements on the current device.
+template <class T>
+class device_vector {
+ public:
+  explicit device_vector(const std::vector<T>& values)
+      : data_(device_memory(values.size() * sizeof(T), current_device())), all_{data_.get(), 0, values.size()} {
+    set(values);
+  }
+  void set(const std::vector<T>& values) {
+    if (!values.empty()) check(cudaMemcpy(data_.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  buffer_view view() const { return {dtype_of<T>(), std::span(&all_, all_.count > 0 ? 1 : 0)}; }
+  T* data() const { return reinterpret_cast<T*>(data_.get()); }
+
+  /// Waits for the device.
+  std::vector<T> values() const {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::vector<T> on_host(all_.count);
+    if (all_.count > 0) check(cudaMemcpy(on_host.data(), data_.get(), all_.count * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return on_host;
+  }
+
+ private:
+  std::shared_ptr<std::byte> data_;
+  extent all_;
+};
+
+}  // namespace gradsync::tests

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The synchronizer on GPUs: the numbers of threads, to the bit where the strategy says so.
+#include "gradsync/comm/nccl.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gradsync/gradsync.hpp"
+#include "tests/comm/nccl_ranks.hpp"
+#include "tests/laws/scattered.hpp"
+#include "tests/sync/models.hpp"
+
+using namespace gradsync;
+using tests::on_gpus;
+
+namespace {
+
+struct device_floats {
+  std::shared_ptr<std::byte> memory;
+  std::size_t count = 0;
+
+  explicit device_floats(std::size_t n = 0) : memory(device_memory(n * sizeof(float), current_device())), count(n) {}
+  float* data() const { return reinterpret_cast<float*>(memory.get()); }
+};
+
+}  // namespace
+
+template <>
+struct gradsync::parameter_access<device_floats> {
+  static constexpr auto space = gradsync::memory_space::cuda;
+  static std::span<float> value(device_floats& f) { return {f.data(), f.count}; }
+};
+
+namespace {
+
+struct device_param {
+  device_floats value, grad;
+};
+struct device_model {
+  std::vector<device_param> layer;
+};
+
+const std::vector<std::size_t> counts = {3, 5000, 1, 700};
+using gradients = std::vector<std::vector<float>>;  // by layer
+
+// What a rank's backward pass makes of a micro-step: by rank, update and micro-step.
+struct training {
+  bool integers = false;
+  int micro_steps = 1;
+
+  float weight(int rank, int micro_step) const { return static_cast<float>((rank + micro_step) % 3 + (integers ? 1 : 0)); }
+  gradients of(int rank, int update, int micro_step) const {
+    gradients all;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      all.push_back(test::random_floats(static_cast<std::uint64_t>(rank * 100 + update * 10 + micro_step) * 17 + i, counts[i]));
+      for (float& x : all.back())
+        if (integers) x = static_cast<float>(static_cast<int>(x) % 50);
+    }
+    return all;
+  }
+};
+
+constexpr int updates = 3;
+
+template <class Comm, class Rule>
+void train_on_threads(Comm& comm, const Rule& rule, const training& t, std::vector<gradients>& results) {
+  test::layers net = test::make_layers(counts);
+  collective sum{comm, rule};
+  synchronizer sync{net, sum, synchronizer_options{.bucket_bytes = 8000, .layout = layout::packed}};
+  for (int update = 0; update < updates; ++update) {
+    for (int m = 0; m < t.micro_steps; ++m) {
+      const gradients mine = t.of(comm.rank(), update, m);
+      sync.begin({.weight = t.weight(comm.rank(), m), .micro_step = m + 1 < t.micro_steps ? micro_step::more : micro_step::last});
+      for (std::size_t i = counts.size(); i-- > 0;) {
+        net.layer[i].grad = mine[i];
+        sync.mark_ready(net.layer[i]);
+      }
+      sync.finish();
+    }
+    if (comm.rank() != 0) continue;
+    results.emplace_back();
+    for (const auto& layer : net.layer) results.back().push_back(layer.grad);
+  }
+}
+
+// The user's streams: each gradient is made on one of two, and read back on the one that finish() was given. Nothing else waits.
+template <class Rule>
+void train_on_gpus(nccl_communicator& comm, const Rule& rule, const training& t, const std::vector<gradients>& expected,
+                   synchronizer_options options = {.bucket_bytes = 8000}) {
+  device_model net;
+  for (const std::size_t n : counts) {
+    net.layer.push_back({device_floats(n), device_floats(n)});
+    const std::vector<float> values(n, static_cast<float>(comm.rank() + 1));
+    check(cudaMemcpy(net.layer.back().value.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  collective sum{comm, rule};
+  synchronizer sync{net, sum, options};
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    std::vector<float> values(counts[i]);
+    check(cudaMemcpy(values.data(), net.layer[i].value.data(), values.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    CHECK(values == std::vector<float>(counts[i], 1));  // rank 0's
+  }
+  cuda_stream first(comm.device()), second(comm.device());
+  const std::size_t bytes = 8000 * sizeof(float);
+  const auto made = pinned_memory(bytes * static_cast<std::size_t>(updates * t.micro_steps)), read = pinned_memory(bytes);
+  std::byte* from = made.get();
+  for (int update = 0; update < updates; ++update) {
+    for (int m = 0; m < t.micro_steps; ++m) {
+      const gradients mine = t.of(comm.rank(), update, m);
+      sync.begin({.weight = t.weight(comm.rank(), m), .micro_step = m + 1 < t.micro_steps ? micro_step::more : micro_step::last});
+      for (std::size_t i = counts.size(); i-- > 0;) {
+        cuda_stream& stream = i % 2 == 0 ? first : second;
+        if (m > 0 || update > 0) stream.wait_for(first.native());  // after what has read or taken the gradient before
+        const std::size_t n = counts[i] * sizeof(float);
+        std::memcpy(from, mine[i].data(), n);
+        check(cudaMemcpyAsync(net.layer[i].grad.data(), from, n, cudaMemcpyHostToDevice, stream.native()), "cudaMemcpyAsync");
+        from += n;
+        sync.mark_ready(net.layer[i], stream.native());
+      }
+      sync.finish(first.native());
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      std::vector<float> got(counts[i]);
+      const std::size_t n = counts[i] * sizeof(float);
+      check(cudaMemcpyAsync(read.get(), net.layer[i].grad.data(), n, cudaMemcpyDeviceToHost, first.native()), "cudaMemcpyAsync");
+      check(cudaStreamSynchronize(first.native()), "cudaStreamSynchronize");
+      std::memcpy(got.data(), read.get(), n);
+      const bool same = laws::same_bits(got, expected[static_cast<std::size_t>(update)][i]);
+      CHECK_MESSAGE(same, "rank ", comm.rank(), ", update ", update, ", layer ", i);
+    }
+  }
+}
+
+template <class Rule>
+void same_on_gpus(int ranks, const Rule& rule, const training& t, int seeds, unsigned first_seed) {
+  std::vector<gradients> expected;
+  thread_group(ranks).run([&](auto& comm) { train_on_threads(comm, rule, t, expected); });
+  for (int s = 0; s < seeds; ++s)
+    on_gpus(ranks, [&](auto& comm) { train_on_gpus(comm, rule, t, expected); }, {}, first_seed + static_cast<unsigned>(s));
+}
+
+}  // namespace
+
+TEST_CASE("strategies over sends and receives give the gradients of threads, to the bit") {
+  same_on_gpus(2, halving_doubling{}, {}, 10, 1);
+  same_on_gpus(3, ring{}, {}, 5, 100);
+  same_on_gpus(4, direct{}, {}, 5, 200);
+  same_on_gpus(3, tree{.segments = 2}, {}, 5, 300);
+}
+
+TEST_CASE("several micro-steps, ranks without data among them, give the gradients of threads") {
+  same_on_gpus(2, halving_doubling{}, {.micro_steps = 3}, 10, 400);
+  same_on_gpus(3, recursive_doubling{}, {.micro_steps = 4}, 5, 500);
+}
+
+TEST_CASE("with NCCL's own all-reduce, N ranks are one rank on the joined batch where sums are exact") {
+  same_on_gpus(2, native{}, {.integers = true}, 20, 600);
+  same_on_gpus(3, native{}, {.integers = true, .micro_steps = 2}, 10, 700);
+  same_on_gpus(4, native{}, {.integers = true}, 10, 800);
+}
+
+TEST_CASE("Σw is known where somebody asks for it") {
+  on_gpus(3, [](auto& comm) {
+    device_model net{.layer = {}};
+    net.layer.push_back({device_floats(10), device_floats(10)});
+    synchronizer sync{net, comm};
+    sync.begin({.weight = comm.rank() + 1});
+    sync.mark_all_ready();
+    CHECK(std::isnan(sync.finish().weight));
+    CHECK(sync.total_weight() == 6);
+    sync.contribute_nothing();
+    CHECK(sync.total_weight() == 0);
+  });
+}
