@@ -167,6 +167,7 @@ class synchronizer {
 
   /// Σ weights of all ranks in the last update. Where `step_result` could not say it, this waits until the device knows it.
   double total_weight() {
+    if (window_open_) throw usage_error("total_weight() inside an update: finish() it first", here());
     reducer_.rethrow();
     return updates_ == 0 ? 0 : reducer_.total_weight();
   }

@@ -328,6 +328,26 @@ TEST_CASE("no call waits for the device after the start") {
   });
 }
 
+TEST_CASE("the sum of the weights is known after buckets were planned anew, and not inside an update") {
+  thread_group(2).run([](thread_communicator& threads) {
+    queues device(1);
+    late_communicator comm(threads, device);
+    auto net = test::make_layers({4, 4, 4});
+    for (auto& layer : net.layer) layer.grad.assign(4, 1);
+    synchronizer sync{net, comm, {.bucket_bytes = 0}};
+    for (int update = 0; update < 3; ++update) {
+      sync.begin({.weight = update + 1});
+      for (std::size_t l : {0, 2, 1}) sync.mark_ready(net.layer[l]);
+      CHECK_THROWS_WITH_AS(sync.total_weight(), doctest::Contains("inside an update"), usage_error);
+      sync.finish();
+      CHECK(sync.replanned());
+      CHECK(sync.total_weight() == 2 * (update + 1));
+    }
+    device.finish();
+    CHECK(net.layer[1].grad == std::vector<float>(4, 1));
+  });
+}
+
 TEST_CASE("a thread of the reducer's own is refused where the device drives, and where the transport forbids it") {
   thread_group(2).run([](thread_communicator& threads) {
     queues device(1);
