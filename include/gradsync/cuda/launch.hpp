@@ -13,7 +13,7 @@
 #include <device_launch_parameters.h>  // blockIdx, for compilers that do not know it
 
 #ifdef GRADSYNC_CUDA_STANDIN
-#include <standin.hpp>
+#include <tests/cuda_standin/standin.hpp>
 #include <tuple>
 #endif
 
