@@ -24,6 +24,7 @@
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/arithmetic.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/host_stream.hpp"
 
 namespace gradsync {
 
@@ -36,6 +37,9 @@ inline constexpr std::size_t breath_bytes = 64 << 10;  // of a pass, after which
 
 class thread_channel {
  public:
+  using stream_type = host_stream;
+  static constexpr bool fused_is_weighted = true;
+
   thread_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
                  std::size_t slots)
       : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks() + 1), cursor_(ranks() + 1), scales_(ranks()),
@@ -138,6 +142,8 @@ class thread_channel {
   }
 
   double total_weight(const ticket& t) const { return peers_.total_weight(t); }
+  double total(const ticket& t) const { return peers_.total_weight(t); }
+  host_stream& stream() { return stream_; }
   void leave() { peers_.leave(); }
 
   /// Of this rank, so far.
@@ -265,6 +271,7 @@ class thread_channel {
   }
 
   detail::peers peers_;
+  host_stream stream_;
   std::uint32_t sequence_ = 0, base_ = 0;
   std::vector<buffer_view> views_;  // scratch of the driving thread, one entry a rank
   std::vector<std::size_t> cursor_;
