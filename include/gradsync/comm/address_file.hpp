@@ -87,7 +87,7 @@ class address_file {
     file << last_word << std::flush;
     int failed = file ? 0 : std::max(errno, 1);
     file.close();
-    if (failed == 0 && link(draft.c_str(), name_.c_str()) != 0) failed = errno;
+    if (failed == 0 && ::link(draft.c_str(), name_.c_str()) != 0) failed = errno;
     unlink(draft.c_str());
     written_ = failed == 0;
     if (failed == EEXIST)

@@ -32,6 +32,23 @@
 
 namespace gradsync::detail {
 
+/// What others are told of an exception.
+struct told_cause {
+  std::string text;
+  bool mismatch = false;  ///< they get a mismatch_error
+};
+inline told_cause tell(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const mismatch_error& e) {
+    return {e.what(), true};
+  } catch (const std::exception& e) {
+    return {e.what()};
+  } catch (...) {
+    return {"an exception of a type that gradsync does not know"};
+  }
+}
+
 class failure {
   struct record;
 
@@ -72,8 +89,8 @@ class failure {
     std::unique_lock hold(record_->mutex);
     const int first = record_->failed.load(std::memory_order_relaxed);
     if (first != whole(rank)) record_->changed.wait_for(hold, std::chrono::seconds(1), [&] { return record_->settled; });
-    const std::string text = name_of_member(first) + " failed: " + record_->text;
-    if (record_->mismatch) throw mismatch_error(text, at(rank));
+    const std::string text = name_of_member(first) + " failed: " + record_->told.text;
+    if (record_->told.mismatch) throw mismatch_error(text, at(rank));
     throw transport_error(text, at(rank));
   }
 
@@ -92,6 +109,12 @@ class failure {
   int whole(int rank) const { return whole_[index(rank)]; }
   place at(int rank) const { return {.rank = rank, .step = -1, .bucket = -1, .parameter = {}, .whole = other_number(rank)}; }
   std::string name(int rank) const { return name_of_rank(rank, other_number(rank)); }
+  /// Of a rank of the whole group, which need not be a member of this part.
+  std::string name_of_member(int whole_rank) const {
+    for (std::size_t rank = 0; rank < whole_.size(); ++rank)
+      if (whole_[rank] == whole_rank) return name(static_cast<int>(rank));
+    return "rank " + std::to_string(whole_rank) + " of the whole group";
+  }
 
   /// A wait that may become so long that its thread sleeps. From then on it's listed: a failure ends it at once, and lateness is traced
   /// to its source. The list costs a lock, where sleeping costs more.
@@ -163,17 +186,7 @@ class failure {
     void set(int rank, std::exception_ptr why, bool final) {
       settled = final;
       cause = why ? std::move(why) : std::make_exception_ptr(transport_error("its thread was ended from within, as pthread_exit() does"));
-      mismatch = false;
-      try {
-        std::rethrow_exception(cause);
-      } catch (const mismatch_error& e) {
-        text = e.what();
-        mismatch = true;
-      } catch (const std::exception& e) {
-        text = e.what();
-      } catch (...) {
-        text = "an exception of a type that gradsync does not know";
-      }
+      told = tell(cause);
       failed.store(rank, std::memory_order_seq_cst);
       changed.notify_all();
       wake_sleepers();
@@ -199,22 +212,15 @@ class failure {
     std::atomic<int> failed{-1};
     std::mutex mutex;
     std::condition_variable changed;
-    bool settled = false, mismatch = false;
+    bool settled = false;
     std::exception_ptr cause;
-    std::string text;
+    told_cause told;
     long_wait* sleepers = nullptr;
     std::vector<int> gave_up_on;  // by rank: for whom its last failed wait was
   };
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   int other_number(int rank) const { return whole(rank) == rank ? -1 : whole(rank); }
-  // A rank of the whole group, which need not be a member of this part.
-  std::string name_of_member(int whole_rank) const {
-    for (std::size_t rank = 0; rank < whole_.size(); ++rank)
-      if (whole_[rank] == whole_rank) return name(static_cast<int>(rank));
-    return "rank " + std::to_string(whole_rank) + " of the whole group";
-  }
-
   std::shared_ptr<record> record_;
   std::vector<int> whole_;  // by rank
 };
