@@ -51,3 +51,10 @@ TEST_CASE("the default clock is the steady one") {
   CHECK(deadline::after(0ns).passed(std::chrono::steady_clock::now));
   CHECK_FALSE(deadline::after(1h).passed(std::chrono::steady_clock::now));
 }
+
+TEST_CASE("a limit is said in the unit in which it reads best") {
+  CHECK(deadline::after(250us).text() == "250 us");
+  CHECK(deadline::after(50ms).text() == "50 ms");
+  CHECK(deadline::after(9s).text() == "9000 ms");
+  CHECK(deadline::after(10min).text() == "600 s");
+}

@@ -28,10 +28,10 @@ const std::map<std::string, std::set<std::string>> below = {
     {"adapt", {"core", "model", "bucket", ""}},  // above the front door
 };
 
-// What a room may take from the operating system: which processors it may run on, and the waits of the thread transport.
+// What a room may take from the operating system: which processors it may run on, the waits between ranks, and where processes meet.
 const std::map<std::string, std::set<std::string>> system_headers = {
     {"core", {"sched.h"}},
-    {"comm", {"linux/futex.h", "sys/syscall.h", "unistd.h"}},
+    {"comm", {"ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/socket.h", "sys/syscall.h", "unistd.h"}},
 };
 
 // Headers that need a library of somebody else, and how what they include of it begins. A name that ends in / stands for a whole room.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <string>
 
+#include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
 
 namespace gradsync::detail {
@@ -19,10 +20,7 @@ inline constexpr const char* waits_in_turn = "; it waits for this rank: make the
 
 /// `more` is `waits_in_turn` if the late rank itself waits for this one.
 [[noreturn]] inline void throw_late(const std::string& peer, std::chrono::nanoseconds limit, const place& here, const char* more = "") {
-  using namespace std::chrono;
-  const std::string text = limit < milliseconds(10) ? std::to_string(limit / microseconds(1)) + " us"
-                           : limit < seconds(10)    ? std::to_string(limit / milliseconds(1)) + " ms"
-                                                    : std::to_string(limit / seconds(1)) + " s";
+  const std::string text = deadline{.how = deadline::kind::until, .at = {}, .limit = limit}.text();
   throw timeout_error(peer + " did not come before the deadline of " + text + more, here);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>  // limits in messages
 
 namespace gradsync {
 
@@ -29,6 +30,13 @@ struct deadline {
 
   constexpr bool polling() const { return how == kind::poll; }
   bool passed(clock_source now) const { return how == kind::until && now() >= at; }
+
+  /// The limit for messages: "600 s", "50 ms".
+  std::string text() const {
+    if (limit < std::chrono::milliseconds(10)) return std::to_string(limit / std::chrono::microseconds(1)) + " us";
+    if (limit < std::chrono::seconds(10)) return std::to_string(limit / std::chrono::milliseconds(1)) + " ms";
+    return std::to_string(limit / std::chrono::seconds(1)) + " s";
+  }
 };
 
 }  // namespace gradsync
