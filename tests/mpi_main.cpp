@@ -22,7 +22,7 @@ std::optional<gradsync::mpi_group> group;
 gradsync::mpi_group& gradsync::laws::processes() { return *group; }
 
 int main(int argc, char** argv) {
-  group.emplace(gradsync::mpi_group_options{.deadline = std::chrono::minutes(1)});
+  group.emplace(gradsync::mpi_group_options{.deadline = std::chrono::minutes(1), .errors = nullptr});
   std::ostringstream said;
   doctest::Context context;
   if (const char* filter = std::getenv("TESTBRIDGE_TEST_ONLY")) context.addFilter("test-case", filter);

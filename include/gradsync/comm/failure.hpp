@@ -49,6 +49,14 @@ inline told_cause tell(const std::exception_ptr& cause) {
   }
 }
 
+/// An exception of another process, as far as it could be told.
+template <class Base>
+struct told_error : Base {
+  explicit told_error(const char* text) : Base(text), text_(text) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+  std::string text_;
+};
+
 class failure {
   struct record;
 

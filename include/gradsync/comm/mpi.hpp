@@ -52,10 +52,10 @@ class mpi_world {
   place place_of(int rank) const { return outcome_->at(rank); }
   deadline limit() const { return deadline::after(process_->options().deadline, process_->options().clock); }
   std::chrono::steady_clock::time_point now() const { return outcome_->now(); }
-  bool allows_driver_thread() const { return process_->threads() == MPI_THREAD_MULTIPLE; }
+  bool allows_driver_thread() const { return process_->session().threads() == MPI_THREAD_MULTIPLE; }
 
   mpi_endpoint open() {
-    const int most = (process_->highest_tag() >> tag_bits) + 1;
+    const int most = (process_->session().highest_tag() >> tag_bits) + 1;
     if (opened_ == 1 << tag_bits || number_ >= most)
       throw usage_error(
           "this program has opened as many channels as MPI's tags can tell apart; keep synchronizers and communicators "
@@ -109,7 +109,8 @@ class mpi_group {
   /// What MPI promises about threads, in words.
   std::string describe() const {
     return std::string("MPI with ") + std::to_string(size()) + (size() == 1 ? " rank; " : " ranks; ") +
-           (process_->threads() == MPI_THREAD_MULTIPLE ? "any thread may communicate" : "one thread communicates, when it marks or waits");
+           (process_->session().threads() == MPI_THREAD_MULTIPLE ? "any thread may communicate"
+                                                                 : "one thread communicates, when it marks or waits");
   }
 
   /// Calls `f(communicator)`, and returns when it has returned on all ranks. Throws what it threw here, or what this rank is told of
@@ -123,6 +124,7 @@ class mpi_group {
       f(comm);
     } catch (...) {
       mine = std::current_exception();
+      if (!mine) throw;  // pthread_exit() unwinds with what is no exception, and must go on
       process_->conclude(mine);
     }
     process_->end_run(mine);
