@@ -1,6 +1,6 @@
 """How tests come about: from the files that lie there, so that adding a test is adding a file."""
 
-load("@rules_cc//cc:defs.bzl", "cc_test")
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 load("//bazel:cuda.bzl", "cuda_test")
 load("//bazel:rooms.bzl", "PARTIES", "ROOMS")
 
@@ -17,6 +17,31 @@ fi
 cat $@.said >> $@
 """
 
+# Headers first: what a file includes again inside its namespace is then empty. On Linux, where sanitizers run, no include depends on an #if.
+_JOINED = """\
+grep -h '^#include' $(SRCS) | sort -u > $@
+for file in $(SRCS); do
+  name=$${file%.cpp}
+  printf 'namespace %s {\\n#include "%s"\\n}\\n' "$${name//[^a-z0-9]/_}" "$$file"
+done >> $@
+"""
+
+def _settings(file, rooms, exceptions):
+    """What the two tables of tests/BUILD say about a test file."""
+    own = exceptions.get(file[:-len(".cpp")], {})
+    room = rooms.get(file.split("/")[0], {})
+    return struct(
+        data = room.get("data", []) + own.get("data", []),
+        deps = room.get("deps", []) + own.get("deps", []),
+        joins = not own.get("deps") and not own.get("alone"),
+        name = file[:-len(".cpp")].replace("/", "_"),
+        native = own.get("native", False),
+        room = file.split("/")[0],
+        shard_count = own.get("shard_count"),
+        size = own.get("size", "small"),
+        tags = room.get("tags", []) + own.get("tags", []),
+    )
+
 def room_tests(files, rooms, exceptions):
     """One test per file: core/error_test.cpp becomes core_error_test.
 
@@ -24,7 +49,8 @@ def room_tests(files, rooms, exceptions):
       files: the sources, <room>/<name>_test.cpp or .cu
       rooms: what holds for all tests of a room: a dict of deps, data and tags
       exceptions: the same for single tests, by file without .cpp or .cu; besides size, shard_count, and
-        - of a .cpp file `native`, which builds the test a second time, as <room>_<name>_native, for this very processor
+        - of a .cpp file `native`, which builds the test a second time, as <room>_<name>_native, for this very processor; and `alone`, for
+          which see joined_tests
         - of a .cu file `gpu`, which builds it a second time, as <room>_<name>_gpu, for a real device; and `party`, whose headers it
           includes, if it is not that of its room or name: a file called nccl_… includes those of the party nccl
     """
@@ -35,22 +61,20 @@ def room_tests(files, rooms, exceptions):
         if file.endswith(".cu"):
             _cuda_room_test(file, rooms.get(file.split("/")[0], {}), exceptions.get(file[:-len(".cu")], {}))
             continue
-        own = exceptions.get(file[:-len(".cpp")], {})
-        room = rooms.get(file.split("/")[0], {})
-        name = file[:-len(".cpp")].replace("/", "_")
-        builds = [(name, [], [])]
-        if own.get("native"):  # about rounding, which no sanitizer looks at
-            builds.append((name + "_native", ["-O2", "-march=native"], ["nosan"]))
+        test = _settings(file, rooms, exceptions)
+        builds = [(test.name, [], [])]
+        if test.native:  # about rounding, which no sanitizer looks at
+            builds.append((test.name + "_native", ["-O2", "-march=native"], ["nosan"]))
         for build, copts, tags in builds:
             cc_test(
                 name = build,
-                size = own.get("size", "small"),
+                size = test.size,
                 srcs = [file],
                 copts = copts,
-                data = room.get("data", []) + own.get("data", []),
-                shard_count = own.get("shard_count"),
-                tags = room.get("tags", []) + own.get("tags", []) + tags,
-                deps = [":main", ":shared", _DOCTEST] + _EVERY_ROOM + room.get("deps", []) + own.get("deps", []),
+                data = test.data,
+                shard_count = test.shard_count,
+                tags = test.tags + tags,
+                deps = [":main", ":shared", _DOCTEST] + _EVERY_ROOM + test.deps,
             )
 
 def _party_of(file):
@@ -78,6 +102,60 @@ def _cuda_room_test(file, room, own):
             tags = room.get("tags", []) + own.get("tags", []),
             deps = [":main", ":shared", _DOCTEST, "//:%s_headers" % party if standin else "//:" + party] + own.get("deps", []) +
                    ([":nccl_standin"] if standin and party == "nccl" else []),
+        )
+
+def joined_tests(name, files, rooms, exceptions):
+    """A suite of the same tests for the sanitizers, which double the time that a test takes to compile, and most of it is the same for all of a room.
+
+    The tests of a room are one program, or two: those tagged nothreads have one of their own. Each file stands in a namespace named after
+    it, so names may repeat. A file that can't, since it specialises a template of the library or replaces operator new, is `alone`: it stays
+    the test that room_tests makes of it, and so does one that has deps of its own. What is tagged nosan is left out.
+
+    Args:
+      name: of the suite; its programs are <name>_<room> and <name>_<room>_nothreads
+      files: as for room_tests
+      rooms: as for room_tests
+      exceptions: as for room_tests
+    """
+    programs = {}
+    alone = []
+    for file in files:
+        test = _settings(file, rooms, exceptions)
+        if "nosan" in test.tags:
+            continue
+        if test.joins:
+            program = "_".join([name, test.room] + (["nothreads"] if "nothreads" in test.tags else []))
+            programs.setdefault(program, []).append(file)
+        else:
+            alone.append(test.name)
+    native.test_suite(
+        name = name,
+        tags = ["manual"],
+        tests = alone + programs.keys(),
+    )
+    cc_library(
+        name = name + "_files",
+        testonly = True,
+        textual_hdrs = files,
+    )
+    for program, joined in programs.items():
+        tests = [_settings(file, rooms, exceptions) for file in joined]
+        native.genrule(
+            name = program + "_source",
+            testonly = True,
+            srcs = joined,
+            outs = [program + ".cpp"],
+            cmd = _JOINED,
+            tags = ["manual"],
+        )
+        cc_test(
+            name = program,
+            size = "large",
+            srcs = [program + ".cpp"],
+            copts = ["-w"],  # warnings are judged file by file
+            data = depset([file for test in tests for file in test.data]).to_list(),
+            tags = depset(["manual"] + [tag for test in tests for tag in test.tags]).to_list(),
+            deps = depset([":main", ":shared", _DOCTEST, ":%s_files" % name] + _EVERY_ROOM + [dep for test in tests for dep in test.deps]).to_list(),
         )
 
 def refused_tests(files):

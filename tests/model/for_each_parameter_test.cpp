@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/model/names.hpp"
+
 namespace {
 
 struct param {
@@ -29,13 +31,7 @@ struct empty {};
 param make_param(std::size_t count) { return {std::vector<float>(count), std::vector<float>(count)}; }
 layer make_layer(std::size_t inputs, std::size_t outputs) { return {make_param(inputs * outputs), make_param(outputs)}; }
 
-std::vector<std::string> names_of(const std::vector<gradsync::parameter>& parameters) {
-  std::vector<std::string> names;
-  for (const auto& p : parameters)
-    for (const auto& a : p.aliases) names.push_back(a.name);
-  return names;
-}
-using names = std::vector<std::string>;
+using test::names, test::names_of;
 
 template <class F>
 std::string message_of(F f) {

@@ -16,6 +16,7 @@
 
 #include "gradsync/model/fingerprint.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
+#include "tests/model/names.hpp"
 
 namespace {
 
@@ -29,17 +30,7 @@ struct norm {
 };
 enum class kind : std::int16_t { a, b };
 
-std::vector<std::string> names_of(const std::vector<gradsync::state_entry>& states) {
-  std::vector<std::string> names;
-  for (const auto& s : states) names.push_back(s.name);
-  return names;
-}
-std::vector<std::string> names_of(const std::vector<gradsync::parameter>& parameters) {
-  std::vector<std::string> names;
-  for (const auto& p : parameters) names.push_back(p.name());
-  return names;
-}
-using names = std::vector<std::string>;
+using test::names, test::names_of;
 
 }  // namespace
 

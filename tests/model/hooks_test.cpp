@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gradsync/model/for_each_parameter.hpp"
+#include "tests/model/names.hpp"
 
 namespace {
 
@@ -65,13 +66,7 @@ void plain_hook::visit_parameters(gradsync::parameter_visitor& visit) { visit("w
 
 using namespace gradsync::detail;
 
-template <class Model>
-std::vector<std::string> names_of(Model& model) {
-  std::vector<std::string> names;
-  for (const auto& p : gradsync::parameters_of(model)) names.push_back(p.name());
-  return names;
-}
-using names = std::vector<std::string>;
+using test::names, test::names_in;
 
 }  // namespace
 
@@ -96,11 +91,11 @@ TEST_CASE("a member hook is for exactly the class that wrote it") {
 
 TEST_CASE("hooks that are templates, and hooks that are plain functions, are called") {
   with_hook one;
-  CHECK(names_of(one) == names{"weight"});
+  CHECK(names_in(one) == names{"weight"});
   with_own_hook two;
-  CHECK(names_of(two) == names{"weight", "bias"});
+  CHECK(names_in(two) == names{"weight", "bias"});
   plain_hook three;
-  CHECK(names_of(three) == names{"weight", "rest[0]", "rest[1]"});
+  CHECK(names_in(three) == names{"weight", "rest[0]", "rest[1]"});
   std::vector<const void*> marks;
   gradsync::for_each_mark(three, [&](const void* address) { marks.push_back(address); });
   CHECK(marks == std::vector<const void*>{&three.weight, &three.rest[0], &three.rest[1]});

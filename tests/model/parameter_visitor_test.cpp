@@ -14,6 +14,7 @@
 #include "gradsync/model/fingerprint.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/for_each_state.hpp"
+#include "tests/model/names.hpp"
 
 namespace {
 
@@ -31,21 +32,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
-using names = std::vector<std::string>;
-
-template <class... Model>
-names names_of(Model&... model) {
-  names all;
-  for (const auto& p : gradsync::parameters_of(model...)) all.push_back(p.name());
-  return all;
-}
-
-template <class Model>
-names states_in(Model& model) {
-  names all;
-  for (const auto& s : gradsync::states_of(model)) all.push_back(s.name);
-  return all;
-}
+using test::names, test::names_in, test::names_of;
 
 struct param {
   std::vector<float> value, grad;
@@ -119,9 +106,9 @@ net make_net() {
 
 TEST_CASE("layers behind pointers to their base show their parameters and states") {
   net model = make_net();
-  CHECK(names_of(model) == names{"layers[0].weight", "layers[0].bias", "layers[2].inner[0].scale", "layers[2].inner[2].weight",
+  CHECK(names_in(model) == names{"layers[0].weight", "layers[0].bias", "layers[2].inner[0].scale", "layers[2].inner[2].weight",
                                  "layers[2].inner[2].bias", "layers[2].inner[2].scale", "layers[2].own", "head.weight", "head.bias"});
-  CHECK(states_in(model) == names{"layers[2].inner[0].mean", "layers[2].inner[0].batches"});
+  CHECK(names_of(gradsync::states_of(model)) == names{"layers[2].inner[0].mean", "layers[2].inner[0].batches"});
   CHECK(gradsync::states_of(model)[0].count == 2);
   const auto all = gradsync::parameters_of(model);
   auto& first = dynamic_cast<linear&>(*model.layers[0]);
@@ -222,12 +209,12 @@ TEST_CASE("gradients in a second object of the same dynamic structure are found 
     one->push_back(std::make_unique<plain_block>());
   }
   const auto all = gradsync::parameters_of(model, grads);
-  REQUIRE(names_of(model, grads) == names{"[0].weight", "[0].bias", "[1].inner.weight", "[1].inner.bias"});
+  REQUIRE(names_in(model, grads) == names{"[0].weight", "[0].bias", "[1].inner.weight", "[1].inner.bias"});
   CHECK(all[1].aliases[0].value == &dynamic_cast<plain_linear&>(*model[0]).bias);
   CHECK(all[1].aliases[0].grad == &dynamic_cast<plain_linear&>(*grads[0]).bias);
   auto& inner = dynamic_cast<plain_linear&>(*dynamic_cast<plain_block&>(*grads[1]).inner);
   CHECK(all[2].aliases[0].grad == &inner.weight);
-  CHECK(states_in(model) == names{"[0].mean", "[1].inner.mean"});
+  CHECK(names_of(gradsync::states_of(model)) == names{"[0].mean", "[1].inner.mean"});
 
   inner.has_bias = false;
   CHECK_THROWS_WITH_AS(gradsync::parameters_of(model, grads),
@@ -267,6 +254,6 @@ TEST_CASE("a frozen layer may be polymorphic") {
   auto inner = std::make_unique<block>();
   inner->inner.push_back(std::make_unique<norm>());
   *model.body = std::move(inner);
-  CHECK(names_of(model) == names{"head"});
-  CHECK(states_in(model) == names{"body.inner[0].scale", "body.inner[0].mean", "body.inner[0].batches", "body.own"});
+  CHECK(names_in(model) == names{"head"});
+  CHECK(names_of(gradsync::states_of(model)) == names{"body.inner[0].scale", "body.inner[0].mean", "body.inner[0].batches", "body.own"});
 }

@@ -13,6 +13,7 @@
 
 #include "gradsync/bucket/storage.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
+#include "tests/model/names.hpp"
 
 using namespace gradsync;
 
@@ -36,12 +37,7 @@ struct gpt {
   }
 };
 
-std::vector<std::string> names_of(const std::vector<parameter>& parameters) {
-  std::vector<std::string> names;
-  for (const auto& p : parameters) names.push_back(p.name());
-  return names;
-}
-using names = std::vector<std::string>;
+using test::names, test::names_of;
 
 std::byte* bytes(float* x) { return reinterpret_cast<std::byte*>(x); }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gradsync/model/for_each_parameter.hpp"
+#include "tests/model/names.hpp"
 
 using gradsync::detail::path;
 
@@ -55,15 +56,7 @@ TEST_CASE("a walk goes through members and elements in order, and knows where it
 
 namespace {
 
-using names = std::vector<std::string>;
-
-template <class... Model>
-names names_of(Model&... model) {
-  names all;
-  for (const auto& p : gradsync::parameters_of(model...))
-    for (const auto& a : p.aliases) all.push_back(a.name);
-  return all;
-}
+using test::names, test::names_in;
 
 template <class T>
 std::size_t count_of(T& model) {
@@ -84,7 +77,7 @@ TEST_CASE("what a smart pointer points to is part of the model, a null pointer i
   } model{std::make_unique<layer>(make_layer()), {std::make_shared<pair>(pair{{1}, {}}), nullptr}, nullptr};
   model.rest.push_back(model.rest[0]);
   const auto all = gradsync::parameters_of(model);
-  CHECK(names_of(model) == names{"first.weight", "first.bias", "rest[0]", "rest[2]"});
+  CHECK(names_in(model) == names{"first.weight", "first.bias", "rest[0]", "rest[2]"});
   REQUIRE(all.size() == 3);
   CHECK(all[2].aliases.size() == 2);
   CHECK(all[0].aliases[0].parameter == &model.first->weight);
@@ -99,13 +92,13 @@ TEST_CASE("optionals, variants, tuples and pairs hold layers, and the alternativ
     std::tuple<pair, int, std::vector<pair>> both;
     std::pair<pair, float> named;
   } model;
-  CHECK(names_of(model) == names{"both[0]", "named.first"});
+  CHECK(names_in(model) == names{"both[0]", "named.first"});
   model.extra = make_layer();
   model.kind = pair{{1}, {}};
   std::get<2>(model.both).resize(1);
-  CHECK(names_of(model) == names{"extra.weight", "extra.bias", "kind", "both[0]", "both[2][0]", "named.first"});
+  CHECK(names_in(model) == names{"extra.weight", "extra.bias", "kind", "both[0]", "both[2][0]", "named.first"});
   model.kind = make_layer();
-  CHECK(names_of(model) == names{"extra.weight", "extra.bias", "kind.weight", "kind.bias", "both[0]", "both[2][0]", "named.first"});
+  CHECK(names_in(model) == names{"extra.weight", "extra.bias", "kind.weight", "kind.bias", "both[0]", "both[2][0]", "named.first"});
   CHECK(count_of(model.kind) == 2);
   const void* marked = nullptr;
   gradsync::for_each_mark(model.named, [&](const void* address) { marked = address; });
@@ -123,7 +116,7 @@ TEST_CASE("layers in a map are named by their keys") {
     std::map<point, pair> places;
     std::map<std::string, int> settings;
   } model{{{"encoder", make_layer()}, {"decoder", make_layer()}}, {{-3, {}}, {7, {}}}, {{{5}, {}}, {{6}, {}}}, {{"depth", 2}}};
-  CHECK(names_of(model) == names{"blocks.decoder.weight", "blocks.decoder.bias", "blocks.encoder.weight", "blocks.encoder.bias",
+  CHECK(names_in(model) == names{"blocks.decoder.weight", "blocks.decoder.bias", "blocks.encoder.weight", "blocks.encoder.bias",
                                  "heads[-3]", "heads[7]", "places[0]", "places[1]"});
   CHECK(count_of(model.blocks.at("encoder")) == 2);
 }
@@ -133,7 +126,7 @@ TEST_CASE("containers need no index") {
     std::list<pair> list;
     std::deque<pair> deque;
   } model{std::list<pair>(2), std::deque<pair>(1)};
-  CHECK(names_of(model) == names{"list[0]", "list[1]", "deque[0]"});
+  CHECK(names_in(model) == names{"list[0]", "list[1]", "deque[0]"});
 }
 
 TEST_CASE("twins are built alike, in whatever holds them") {
@@ -182,7 +175,7 @@ struct node {
 
 TEST_CASE("a chain of pointers is followed, and a circle is an error") {
   node first{{{1}, {}}, std::make_shared<node>()};
-  CHECK(names_of(first) == names{"weight", "next.weight"});
+  CHECK(names_in(first) == names{"weight", "next.weight"});
   first.next->next = first.next;
   CHECK_THROWS_WITH_AS(gradsync::parameters_of(first), doctest::Contains("break the circle of pointers"), gradsync::usage_error);
   first.next->next.reset();
@@ -206,11 +199,11 @@ class derived : public base {
 
 TEST_CASE("an object of a derived class is not taken for its base") {
   derived whole;
-  CHECK(names_of(whole) == names{"weight", "bias"});
+  CHECK(names_in(whole) == names{"weight", "bias"});
   struct net {
     std::unique_ptr<base> layer = std::make_unique<base>();
   } model;
-  CHECK(names_of(model) == names{"layer.weight"});
+  CHECK(names_in(model) == names{"layer.weight"});
   model.layer = std::make_unique<derived>();
   CHECK_THROWS_WITH_AS(gradsync::parameters_of(model), doctest::Contains("\"layer\": is of a derived class, whose own parameters"),
                        gradsync::usage_error);

@@ -6,31 +6,20 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <span>
 #include <vector>
+
+#include "tests/optim/one_array.hpp"
+
+using test::one_array;
 
 namespace {
 
 template <class T>
-struct net {
-  struct {
-    std::vector<T> value, grad;
-  } weight;
-};
-
-template <class T>
 std::vector<T> train() {
-  net<T> model{{{1, -2, T(0.5)}, {0, 0, 0}}};
-  gradsync::adamw opt{model, {.learning_rate = 0.1, .beta2 = 0.99, .weight_decay = 0.05}};
-  for (int t = 0; t < 4; ++t) {
-    const auto& w = model.weight.value;
-    const T step = static_cast<T>(t);
-    model.weight.grad = {T(0.5) * (step + 1) + T(0.1) * w[0], step - 1 + T(0.1) * w[1], T(0.25) + T(0.1) * w[2]};
-    opt.step();
-  }
-  return model.weight.value;
+  return test::four_steps<T>([](auto& model) {
+    return gradsync::adamw{model, {.learning_rate = 0.1, .beta2 = 0.99, .weight_decay = 0.05}};
+  });
 }
 
 }  // namespace
@@ -46,7 +35,7 @@ TEST_CASE("four steps give the numbers of the formula, computed elsewhere") {
 }
 
 TEST_CASE("the first step goes by the learning rate against the gradient, whatever its length") {
-  net<double> model{{{1, 1, 1}, {1e-3, -50, 0}}};
+  one_array<double> model{{{1, 1, 1}, {1e-3, -50, 0}}};
   gradsync::adamw opt{model, {.learning_rate = 0.1, .epsilon = 1e-12, .weight_decay = 0}};
   opt.step();
   CHECK(model.weight.value[0] == doctest::Approx(0.9).epsilon(1e-8));
@@ -55,7 +44,7 @@ TEST_CASE("the first step goes by the learning rate against the gradient, whatev
 }
 
 TEST_CASE("weight decay is decoupled: it shrinks a value whose gradient is zero, and leaves the moments alone") {
-  net<double> model{{{2}, {0}}};
+  one_array<double> model{{{2}, {0}}};
   gradsync::adamw opt{model, {.learning_rate = 0.5, .weight_decay = 0.5}};
   opt.step();
   CHECK(model.weight.value[0] == 1.5);
@@ -64,7 +53,7 @@ TEST_CASE("weight decay is decoupled: it shrinks a value whose gradient is zero,
 }
 
 TEST_CASE("the moments cost twice the bytes of the values") {
-  net<float> model{{{1, 2, 3}, {1, 1, 1}}};
+  one_array<float> model{{{1, 2, 3}, {1, 1, 1}}};
   CHECK(gradsync::adamw{model}.state_bytes() == 24);
   struct plain {
     std::vector<double> weight;
@@ -77,30 +66,11 @@ TEST_CASE("the moments cost twice the bytes of the values") {
 }
 
 TEST_CASE("the same bits come out wherever the memory lies") {
-  constexpr std::size_t count = 1003;
-  struct view {
-    struct {
-      std::span<float> value, grad;
-    } weight;
-  };
-  std::vector<float> results[4];
-  for (std::size_t offset = 0; offset < 4; ++offset) {
-    std::vector<float> value(count + 4), grad(count + 8);
-    view model{{std::span(value).subspan(offset, count), std::span(grad).subspan(2 * offset, count)}};
-    for (std::size_t i = 0; i < count; ++i) model.weight.value[i] = 1.0f / static_cast<float>(i + 1);
-    gradsync::adamw opt{model, {.learning_rate = 0.01}};
-    for (int t = 0; t < 5; ++t) {
-      for (std::size_t i = 0; i < count; ++i) model.weight.grad[i] = model.weight.value[i] * 0.3f + static_cast<float>(i % 7) * 0.01f;
-      opt.step();
-    }
-    results[offset].assign(model.weight.value.begin(), model.weight.value.end());
-  }
-  for (std::size_t offset = 1; offset < 4; ++offset)
-    CHECK(std::memcmp(results[offset].data(), results[0].data(), count * sizeof(float)) == 0);
+  test::same_bits_wherever_memory_lies([](auto& model) { return gradsync::adamw{model, {.learning_rate = 0.01}}; });
 }
 
 TEST_CASE("settings out of range and gradients that are missing are errors, and nothing changes") {
-  net<float> model{{{1, 2, 3}, {1, 1, 1}}};
+  one_array<float> model{{{1, 2, 3}, {1, 1, 1}}};
   CHECK_THROWS_AS((gradsync::adamw{model, {.learning_rate = -1}}), gradsync::usage_error);
   CHECK_THROWS_WITH_AS((gradsync::adamw{model, {.beta1 = 1}}), "gradsync: beta1 is 1.000000; it must be at least 0 and less than 1",
                        gradsync::usage_error);

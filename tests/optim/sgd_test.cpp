@@ -6,32 +6,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <span>
 #include <vector>
+
+#include "tests/optim/one_array.hpp"
+
+using test::one_array;
 
 namespace {
 
 template <class T>
-struct net {
-  struct {
-    std::vector<T> value, grad;
-  } weight;
-};
-
-// Four steps on gradients that depend on step and value.
-template <class T>
 std::vector<T> train(gradsync::sgd_options options) {
-  net<T> model{{{1, -2, T(0.5)}, {0, 0, 0}}};
-  gradsync::sgd opt{model, options};
-  for (int t = 0; t < 4; ++t) {
-    const auto& w = model.weight.value;
-    const T step = static_cast<T>(t);
-    model.weight.grad = {T(0.5) * (step + 1) + T(0.1) * w[0], step - 1 + T(0.1) * w[1], T(0.25) + T(0.1) * w[2]};
-    opt.step();
-  }
-  return model.weight.value;
+  return test::four_steps<T>([&](auto& model) { return gradsync::sgd{model, options}; });
 }
 
 void check_close(const std::vector<double>& got, const std::vector<double>& want) {
@@ -56,7 +42,7 @@ TEST_CASE("float parameters follow the same path in their own precision") {
 }
 
 TEST_CASE("a plain step is exact where the numbers are") {
-  net<float> model{{{1, 2, 3}, {2, 4, -8}}};
+  one_array<float> model{{{1, 2, 3}, {2, 4, -8}}};
   gradsync::sgd opt{model, {.learning_rate = 0.5}};
   opt.step();
   CHECK(model.weight.value == std::vector<float>{0, 0, 7});
@@ -67,7 +53,7 @@ TEST_CASE("a plain step is exact where the numbers are") {
 }
 
 TEST_CASE("momentum costs the bytes of the values, once it is used") {
-  net<double> model{{{1, 2, 3}, {1, 1, 1}}};
+  one_array<double> model{{{1, 2, 3}, {1, 1, 1}}};
   gradsync::sgd opt{model, {.learning_rate = 1, .momentum = 0.5}};
   opt.step();
   CHECK(opt.state_bytes() == 24);
@@ -90,30 +76,13 @@ TEST_CASE("gradients may be a second object") {
 }
 
 TEST_CASE("the same bits come out wherever the memory lies") {
-  constexpr std::size_t count = 1003;
-  struct view {
-    struct {
-      std::span<float> value, grad;
-    } weight;
-  };
-  std::vector<float> results[4];
-  for (std::size_t offset = 0; offset < 4; ++offset) {
-    std::vector<float> value(count + 4), grad(count + 8);
-    view model{{std::span(value).subspan(offset, count), std::span(grad).subspan(2 * offset, count)}};
-    for (std::size_t i = 0; i < count; ++i) model.weight.value[i] = 1.0f / static_cast<float>(i + 1);
-    gradsync::sgd opt{model, {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}};
-    for (int t = 0; t < 5; ++t) {
-      for (std::size_t i = 0; i < count; ++i) model.weight.grad[i] = model.weight.value[i] * 0.3f + static_cast<float>(i % 7) * 0.01f;
-      opt.step();
-    }
-    results[offset].assign(model.weight.value.begin(), model.weight.value.end());
-  }
-  for (std::size_t offset = 1; offset < 4; ++offset)
-    CHECK(std::memcmp(results[offset].data(), results[0].data(), count * sizeof(float)) == 0);
+  test::same_bits_wherever_memory_lies([](auto& model) {
+    return gradsync::sgd{model, {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}};
+  });
 }
 
 TEST_CASE("settings out of range and gradients that are missing are errors, and nothing changes") {
-  net<float> model{{{1, 2, 3}, {1, 1, 1}}};
+  one_array<float> model{{{1, 2, 3}, {1, 1, 1}}};
   CHECK_THROWS_AS((gradsync::sgd{model, {.learning_rate = -0.1}}), gradsync::usage_error);
   CHECK_THROWS_AS((gradsync::sgd{model, {.learning_rate = std::numeric_limits<double>::infinity()}}), gradsync::usage_error);
   CHECK_THROWS_AS((gradsync::sgd{model, {.momentum = 1}}), gradsync::usage_error);
