@@ -124,8 +124,18 @@ def cuda_library(name, deps = [], **kwargs):
     _cuda_library(name = name, deps = deps + ["@local_cuda//:headers"], **kwargs)
 
 def cuda_binary(name, srcs, deps = [], testonly = False, **kwargs):
-    """A cc_binary of .cu files, linked to the CUDA runtime."""
-    cuda_library(name = name + "_cu", testonly = testonly, srcs = srcs, alwayslink = True, deps = deps)
+    """A cc_binary of .cu files, linked to the CUDA runtime. With -c opt for all architectures, else as PTX, which each device can compile."""
+    cuda_library(
+        name = name + "_cu",
+        testonly = testonly,
+        srcs = srcs,
+        alwayslink = True,
+        architectures = select({
+            "//bazel:optimized": [],
+            "//conditions:default": PTX_ONLY,
+        }),
+        deps = deps,
+    )
     cc_binary(name = name, testonly = testonly, deps = [":%s_cu" % name, "@local_cuda//:cudart"], **kwargs)
 
 def cuda_test(name, srcs, deps = [], standin = True, local_defines = [], tags = [], **kwargs):
