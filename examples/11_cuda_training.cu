@@ -8,7 +8,8 @@
 // As on threads: only the communicator is another. The model's elements lie in device memory, backward is kernels on a stream, and a mark
 // names that stream: what it has been given so far makes the gradient. Nothing here waits for a GPU but the print of the error.
 
-#include <cmath>
+#include <thrust/inner_product.h>
+
 #include <cstdio>
 #include <vector>
 
@@ -76,5 +77,4 @@ int main() {
     cudaStreamDestroy(compute);
   });
 }
-
 // Next: 12_sub_groups shows data-parallel groups inside a larger world.
