@@ -18,6 +18,10 @@
 /// What the model marks as `state` (running statistics, frozen layers) is rank 0's at the start too, is never summed, and is rank 0's again
 /// after `broadcast_state()`.
 ///
+/// On CUDA no call waits for the device once the model is there. Marks and `finish` may name the stream of the user's that they are about,
+/// else it is the communicator's `compute_stream()`. What a stream has been given up to a mark makes the gradient; what it is given after
+/// `finish` finds the mean.
+///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
 /// all ranks, and every later call throws them again.
 #pragma once
@@ -25,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,6 +61,9 @@ namespace gradsync {
 template <class Model, transport Communicator>
 class synchronizer {
  public:
+  /// What names a stream of the user's: cudaStream_t on CUDA; on the host there is only one.
+  using handle = typename stream_of<Communicator>::handle;
+
   /// The gradients stand beside the values. All ranks construct theirs together; blocks; afterwards every rank has rank 0's values.
   synchronizer(Model& model, Communicator& comm, const synchronizer_options& options = {})
       : synchronizer(model, collective<Communicator>(comm), options) {}
@@ -73,7 +81,7 @@ class synchronizer {
   ~synchronizer() {
     if (window_open_ && std::uncaught_exceptions() > exceptions_)
       comm().abandon(std::make_exception_ptr(transport_error("an exception that has not left its function ended its update", here())));
-    if (storage_.has_views()) release_views();
+    if (storage_.has_views()) storage_.release(model_.list_if_possible());  // views of ours look at nothing, wherever they are now
   }
   synchronizer(const synchronizer&) = delete;
   synchronizer& operator=(const synchronizer&) = delete;
@@ -84,7 +92,7 @@ class synchronizer {
     if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
     at_here([&] {
       model_.check();
-      window_.begin(options);
+      window_.begin(options, memory_for_sums());
     });
     if (!window_open_) reducer_.begin(updates_);
     in_step_ = window_open_ = true;
@@ -97,13 +105,17 @@ class synchronizer {
   /// marked: put it right, and mark_all_ready() marks the rest.
   template <class Part>
   void mark_ready(Part& part) {
+    mark_ready(part, comm().compute_stream());
+  }
+  template <class Part>
+  void mark_ready(Part& part, const handle& user) {
     const bool begins = !in_step_;
     for_each_mark(part, [&](const void* address) {
       const std::size_t i = index_.find(address);
       if (i == address_index::none) throw unknown();
       open();
       try {
-        mark(i);
+        mark(i, user);
       } catch (const usage_error&) {
         if (begins && tracker_.untouched()) in_step_ = false;  // the call has changed nothing: not even begun the micro-step
         throw;
@@ -113,28 +125,32 @@ class synchronizer {
   }
 
   /// Everything that is not yet ready is.
-  void mark_all_ready() {
+  void mark_all_ready() { mark_all_ready(comm().compute_stream()); }
+  void mark_all_ready(const handle& user) {
     open();
     for (std::size_t i = parameters_.size(); i-- > 0;)
-      while (tracker_.missing_marks(i) > 0) mark(i);
+      while (tracker_.missing_marks(i) > 0) mark(i, user);
     order_.end_call();
   }
 
   /// Ends the micro-step. After the last one of an update every gradient is the mean over all examples of all ranks, and the same bits on
   /// all of them. In the first update ranks then agree on the order of readiness, and may plan buckets anew (`replan`).
-  step_result finish() {
+  step_result finish() { return finish(comm().compute_stream()); }
+  step_result finish(const handle& user) {
     reducer_.rethrow();
     if (!in_step_) throw usage_error("finish() without a micro-step: begin() or mark a gradient first", here());
     at_here([&] { tracker_.check_all_ready(); });
     if (!window_.last()) {
-      window_.end();
+      route_.end_micro_step(user);
       in_step_ = false;
       return {.updated = false, .weight = 0, .step = updates_};
     }
     times_.finish = std::chrono::steady_clock::now();
-    const double weight = reducer_.finish();
+    reducer_.finish();
     in_step_ = window_open_ = false;
-    window_.reset();
+    route_.end_update(user);
+    double weight = std::numeric_limits<double>::quiet_NaN();
+    if constexpr (!stream_of<Communicator>::asynchronous) weight = reducer_.total_weight();
     times_.buckets = reducer_.times();
     times_.replanned = order_.watches() && reducer_.together([&] { return plan_anew(); });
     record();
@@ -142,10 +158,18 @@ class synchronizer {
   }
 
   /// A whole last micro-step of weight 0, in place of begin, marks and finish: for a rank without data, and to cut an update short.
-  step_result contribute_nothing() {
+  step_result contribute_nothing() { return contribute_nothing(comm().compute_stream()); }
+  step_result contribute_nothing(const handle& user) {
     begin({.weight = 0});
-    mark_all_ready();
-    return finish();
+    mark_all_ready(user);
+    return finish(user);
+  }
+
+  /// Σ weights of all ranks in the last update. Where `step_result` could not say it, this waits until the device knows it.
+  double total_weight() {
+    if (window_open_) throw usage_error("total_weight() inside an update: finish() it first", here());
+    reducer_.rethrow();
+    return updates_ == 0 ? 0 : reducer_.total_weight();
   }
 
   /// Gives every rank rank 0's states, such as running statistics, which each rank has from its own examples. All ranks call it together,
@@ -188,41 +212,25 @@ class synchronizer {
   }
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, watched_model<Model>&& model)
-      : options_(decided(options)), sum_(sum), model_(std::move(model)), parameters_(model_.parameters()),
-        plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps()))), index_(parameters_), tracker_(*plan_, parameters_),
-        window_(options.accumulation, parameters_),
-        storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, options_.layout); })),
+      : options_(decided(options, Communicator::peer_addressable ? layout::in_place : layout::packed)), sum_(sum), model_(std::move(model)),
+        parameters_(model_.parameters()), plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps_of(options_)))),
+        index_(parameters_), tracker_(*plan_, parameters_), window_(options.accumulation, parameters_),
+        storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, options_.layout, memory_for_sums()); })),
         reducer_(sum_, *plan_, parameters_, storage_, options.progress), route_(parameters_, window_, storage_, reducer_),
-        order_(replans() ? parameters_.size() : 0) {
+        order_(replans(options_, sum_.reproducibility()) ? parameters_.size() : 0) {
     broadcast_values(comm(), parameters_, model_.states_now());
     metrics_.buckets.resize(plan_->buckets.size());
   }
 
-  // Views that were pointed into our storage look at nothing afterwards, wherever the model has them now.
-  void release_views() {
-    std::vector<parameter> now;
-    try {
-      now = model_.list_now();
-    } catch (...) {  // the model was changed into one that can't be listed; where its views are cannot be told
-    }
-    storage_.release(now);
-  }
-
   Communicator& comm() const { return sum_.communicator(); }
+  auto memory_for_sums() const {
+    return [&comm = comm()](std::size_t bytes) { return comm.allocate(bytes); };
+  }
   place here() const { return place_of(comm(), comm().rank(), updates_); }
   // Adds rank and step to an error of a part that does not know them.
   template <class F>
   decltype(auto) at_here(F&& f) const {
     return locating([&] { return here(); }, f);
-  }
-
-  static synchronizer_options decided(synchronizer_options options) {
-    if (options.layout == layout::automatic) options.layout = Communicator::peer_addressable ? layout::in_place : layout::packed;
-    return options;
-  }
-  plan_options caps() const { return {.bucket_bytes = options_.bucket_bytes, .first_bucket_bytes = options_.first_bucket_bytes}; }
-  bool replans() const {
-    return options_.replan == replan::once || (options_.replan == replan::automatic && sum_.reproducibility() >= level::uniform);
   }
 
   // The plan, once all ranks are known to make the same one.
@@ -239,9 +247,9 @@ class synchronizer {
 
   void open() { in_step_ ? reducer_.rethrow() : begin(); }
 
-  void mark(std::size_t i) {
+  void mark(std::size_t i, const handle& user) {
     at_here([&] {
-      if (tracker_.missing_marks(i) == 1) route_.take(i);  // before that, other aliases' layers still have to add their parts
+      if (tracker_.missing_marks(i) == 1) route_.take(i, user);  // before that, other aliases' layers still have to add their parts
       tracker_.mark(i);
     });
     if (tracker_.missing_marks(i) > 0 || !window_.last()) return;
@@ -252,7 +260,7 @@ class synchronizer {
 
   // Once, at the end of the first update: buckets by the order that it has shown. Whether they are others now; all slots stay in place.
   bool plan_anew() {
-    bucket_plan next = make_plan(parameters_, caps(), order_.agreed(comm()));
+    bucket_plan next = make_plan(parameters_, caps_of(options_), order_.agreed(comm()));
     order_.stop();
     if (next == *plan_) return false;
     *plan_ = std::move(next);

@@ -22,6 +22,7 @@ using faulty_thread_channel = decltype(std::declval<faulty_threads&>().open(1));
 
 // A transport that does not tell whether it has failed.
 struct silent {
+  static constexpr memory_space space = memory_space::host;
   int rank() const { return 0; }
   int size() const { return 1; }
   thread_channel open(std::size_t);
@@ -31,6 +32,8 @@ struct silent {
   int all_reduce(int value, reduce_op) { return value; }
   int broadcast(int value, int) { return value; }
   void barrier() {}
+  aligned_bytes allocate(std::size_t);
+  host_stream::handle compute_stream() const { return {}; }
 };
 
 const auto run_faulty = [](int size, auto body) {

@@ -40,3 +40,19 @@ TEST_CASE("memory moves with its owner and stays where it is") {
   CHECK(b.data() == data);
   CHECK(b.size() == 128);
 }
+
+TEST_CASE("memory of another kind is given back as its owner wants, once") {
+  int given_back = 0;
+  alignas(64) std::byte there[128] = {};
+  {
+    aligned_bytes memory(std::shared_ptr<std::byte>(there, [&](std::byte*) { ++given_back; }), sizeof there);
+    CHECK((memory.data() == there && memory.size() == 128));
+    aligned_bytes moved = std::move(memory);
+    CHECK((moved.data() == there && moved.size() == 128));
+    CHECK((memory.data() == nullptr && memory.size() == 0));
+    CHECK(given_back == 0);
+    moved = aligned_bytes(64);
+    CHECK(given_back == 1);
+  }
+  CHECK(given_back == 1);
+}

@@ -179,7 +179,7 @@ TEST_CASE_TEMPLATE("sums, quotients and both in one are those of scalar loops, f
         auto b = blocks<T>(7, n, random, what);
         add(b[0].at(), b[0].at(), b[3].at(), n);
         add_divide(b[1].at(), b[1].at(), b[3].at(), n, divisor<T>(total));
-        divide(b[2].at(), n, divisor<T>(total));
+        divide(b[2].at(), b[2].at(), n, divisor<T>(total));
         add(b[4].at(), b[3].at(), b[6].at(), n);
         add_divide(b[5].at(), b[3].at(), b[6].at(), n, divisor<T>(total));
         for (std::size_t i = 0; i < n; ++i) {
@@ -227,7 +227,7 @@ TEST_CASE_TEMPLATE("where nobody contributed the quotient is +0, whatever was th
   for (const T x : {T(NAN), T(-1), T(-0.0), std::numeric_limits<T>::infinity()}) {
     CHECK(same(divisor<T>(0)(x), T(0)));
     T one = x, sum = x;
-    divide(&one, 1, divisor<T>(0));
+    divide(&one, &one, 1, divisor<T>(0));
     add_divide(&sum, &sum, &one, 1, divisor<T>(0));
     CHECK((same(one, T(0)) && same(sum, T(0))));
   }

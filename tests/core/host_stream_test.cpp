@@ -27,9 +27,9 @@ TEST_CASE("as many partial sums as promised can be folded at once") {
 TEST_CASE("an operation is over when its call returns") {
   host_stream s;
   laws::scattered<double> x({9, 3}), y({0, 0}, {1, 1});
-  s.divide(x.view(), 5);
+  s.divide(x.view(), x.view(), 5);
   s.copy(y.view(), x.view());
-  s.divide(x.view(), 0);
+  s.divide(x.view(), x.view(), 0);
   CHECK(y.values() == std::vector<double>{9.0 / 5, 3.0 / 5});
   CHECK(x.values() == std::vector<double>{0, 0});
 }

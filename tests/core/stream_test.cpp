@@ -14,6 +14,9 @@ namespace {
 
 // Somebody else's stream, written from the concept's comments alone: one element at a time.
 struct slow_stream {
+  struct handle {};
+  using total = double;
+  static constexpr bool asynchronous = false;
   int operations = 0;
 
   template <class F>
@@ -36,25 +39,34 @@ struct slow_stream {
       at<T>(to, i) = x;
     });
   }
-  void divide(const buffer_view& to, double total) {
-    each(to.type, to.count(), [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = divisor<T>(total)(at<T>(to, i)); });
+  void divide(const buffer_view& to, const buffer_view& from, double by) {
+    each(to.type, to.count(), [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = divisor<T>(by)(at<T>(from, i)); });
   }
   void copy(const buffer_view& to, const buffer_view& from) {
     each(to.type, to.count(), [&]<class T>(std::type_identity<T>, std::size_t i) { at<T>(to, i) = at<T>(from, i); });
   }
+  void wait_for(handle) {}
+  void release_to(handle) {}
 };
 
-struct without_fold {
-  void divide(const buffer_view&, double) {}
-  void copy(const buffer_view&, const buffer_view&) {}
+// And what is none, for want of one thing.
+struct without_fold : slow_stream {
+  void fold() = delete;
 };
-struct without_divide {
-  void fold(const buffer_view&, const buffer_view&, double, std::span<const buffer_view>) {}
-  void copy(const buffer_view&, const buffer_view&) {}
+struct without_divide : slow_stream {
+  void divide() = delete;
 };
-struct without_copy {
-  void fold(const buffer_view&, const buffer_view&, double, std::span<const buffer_view>) {}
-  void divide(const buffer_view&, double) {}
+struct without_copy : slow_stream {
+  void copy() = delete;
+};
+struct waits_for_nobody : slow_stream {
+  void wait_for() = delete;
+};
+struct releases_nobody : slow_stream {
+  void release_to() = delete;
+};
+struct says_not_when_it_is_done : slow_stream {
+  bool asynchronous = false;
 };
 struct changes_its_sources : slow_stream {
   void copy(const buffer_view&, buffer_view&) {}
@@ -64,6 +76,7 @@ struct changes_its_sources : slow_stream {
 
 static_assert(stream<host_stream> && stream<slow_stream>);
 static_assert(!stream<int> && !stream<without_fold> && !stream<without_divide> && !stream<without_copy>);
+static_assert(!stream<waits_for_nobody> && !stream<releases_nobody> && !stream<says_not_when_it_is_done>);
 static_assert(!stream<changes_its_sources>);
 
 TEST_CASE_TEMPLATE("a stream written from the concept alone obeys the laws", T, float, double) {

@@ -138,6 +138,7 @@ TEST_CASE("gradients in a second object are watched like values") {
   CHECK(watched.parameters().size() == 2);
   CHECK_NOTHROW(watched.check());
   CHECK(watched.list_now().size() == 2);
+  CHECK(watched.list_if_possible().size() == 2);
   grads.tensors.reserve(100);
   refused(watched, "tensors[0]", "has moved");
   net.tensors.pop_back();

@@ -62,8 +62,12 @@ void divide_and_copy_law(S& s, std::size_t n, std::uint64_t seed) {
     scattered<T> buffer(values, pieces_of(n, seed));
     std::vector<T> expected(n);
     for (std::size_t i = 0; i < n; ++i) expected[i] = quotient(values[i], total);
-    s.divide(buffer.view(), total);
+    s.divide(buffer.view(), buffer.view(), total);
     CHECK_MESSAGE((same_bits(buffer.values(), expected) && buffer.guards_intact()), n, " elements divided by ", total);
+    scattered<T> to(others, pieces_of(n, seed + 2)), from(values, pieces_of(n, seed + 3));
+    s.divide(to.view(), from.view(), total);
+    CHECK_MESSAGE((same_bits(to.values(), expected) && to.guards_intact()), n, " elements divided by ", total, ", elsewhere");
+    CHECK(same_bits(from.values(), values));
   }
   scattered<T> to(values, pieces_of(n, seed)), from(others, pieces_of(n, seed + 1));
   s.copy(to.view(), from.view());

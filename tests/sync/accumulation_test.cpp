@@ -16,6 +16,8 @@ using namespace gradsync;
 
 namespace {
 
+constexpr auto on_host = [](std::size_t bytes) { return aligned_bytes(bytes); };
+
 std::vector<parameter> two(std::size_t first, std::size_t second) {
   std::vector<parameter> all(2);
   all[0].count = first;
@@ -43,7 +45,7 @@ TEST_CASE("n micro-steps are added as the canonical tree over n leaves, with log
     for (int m = 0; m < n; ++m) {
       std::vector<float> leaf = leaves[static_cast<std::size_t>(m)];
       if (m + 1 < n) {
-        sums.reserve();
+        sums.reserve(on_host);
         sums.take(stream, 0, over(leaf), weight(m));
         sums.count(weight(m));
       } else {
@@ -68,7 +70,7 @@ TEST_CASE("after a reset an update starts anew, in the memory of the one before"
     std::vector<float> a(3, 1.0f);
     std::vector<double> b(5, 2.0);
     for (int m = 0; m < 3; ++m) {
-      sums.reserve();
+      sums.reserve(on_host);
       sums.take(stream, 0, over(a), 1);
       sums.take(stream, 1, over(b), 2);
       sums.count(2);
@@ -90,7 +92,7 @@ TEST_CASE("a leaf of weight 0 is not read, and adds nothing") {
   const std::vector<parameter> all = two(4, 0);
   accumulation sums(all);
   std::vector<float> nan(4, std::numeric_limits<float>::quiet_NaN()), x(4, -0.0f);
-  sums.reserve();
+  sums.reserve(on_host);
   sums.take(stream, 0, over(nan), 0);
   sums.count(0);
   sums.close(stream, over(x), 0, over(x), 1);

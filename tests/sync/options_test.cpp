@@ -30,3 +30,14 @@ TEST_CASE("what ranks have to share is told in words; progress and recorder are 
   CHECK(shared_options(options) == words);
   CHECK(std::string(name_of(replan::automatic)) + name_of(replan::once) + name_of(accumulation_mode::tree) == "automaticoncetree");
 }
+
+TEST_CASE("what automatic means is decided by what the ranks reach, and by the bits of the strategy") {
+  CHECK(decided({}, layout::packed).layout == layout::packed);
+  CHECK(decided({.layout = layout::adopted}, layout::packed).layout == layout::adopted);
+  CHECK(caps_of({.bucket_bytes = 7, .first_bucket_bytes = 3}).bucket_bytes == 7);
+  CHECK(caps_of({.bucket_bytes = 7, .first_bucket_bytes = 3}).first_bucket_bytes == 3);
+  CHECK(replans({}, level::uniform));
+  CHECK_FALSE(replans({}, level::agreed));
+  CHECK(replans({.replan = replan::once}, level::agreed));
+  CHECK_FALSE(replans({.replan = replan::never}, level::canonical));
+}

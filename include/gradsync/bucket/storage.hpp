@@ -25,15 +25,21 @@ namespace gradsync {
 
 class bucket_storage {
  public:
-  /// `how` must not be automatic. `usage_error` if `adopted` is asked for and the gradients neither are views nor lie one after the other.
-  bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how)
+  /// `how` must not be automatic. `allocate(bytes)` makes memory of ours. `usage_error` if `adopted` is asked for and the gradients neither
+  /// are views nor lie one after the other.
+  template <class Allocate>
+  bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how, Allocate&& allocate)
       : plan_(&plan), parameters_(parameters), how_(how), grads_(parameters.size()), homes_(parameters.size()) {
     for (const bucket& one : plan.buckets) {
-      if (how == layout::packed) own(one);
-      if (how == layout::adopted) adopt(one);
+      if (how == layout::adopted && !are_views(one)) adopt_arena(one);
+      else if (how != layout::in_place) own(one, allocate(one.padded_count * size_of(one.type)));
     }
     regroup();
+    point_views();
   }
+  /// With memory of the host.
+  bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how)
+      : bucket_storage(plan, parameters, how, [](std::size_t bytes) { return aligned_bytes(bytes); }) {}
 
   /// Releases the views, in a model that has not changed. If it may have, `release` is to be called before.
   ~bucket_storage() {
@@ -96,12 +102,13 @@ class bucket_storage {
   /// Copies the mean to where the gradients are, if it is not there.
   template <stream S>
   void unpack(S& s, std::size_t bucket) const {
-    if (how_ != layout::packed) return;
-    const gradsync::bucket& one = plan_->buckets[bucket];
-    for (const slot& at : one.slots) {
-      const extent from{homes_[at.parameter].data, 0, at.count}, to{grads_[at.parameter].data, 0, at.count};
-      s.copy(buffer_view{one.type, std::span(&to, 1)}, buffer_view{one.type, std::span(&from, 1)});
-    }
+    if (how_ == layout::packed) each_way_home(bucket, [&](const buffer_view& to, const buffer_view& from) { s.copy(to, from); });
+  }
+  /// The same where the bucket holds a sum that has still to be divided.
+  template <stream S, class Total>
+  void unpack(S& s, std::size_t bucket, const Total& total) const {
+    if (how_ != layout::packed) return s.divide(view(bucket), view(bucket), total);
+    each_way_home(bucket, [&](const buffer_view& to, const buffer_view& from) { s.divide(to, from, total); });
   }
 
  private:
@@ -131,9 +138,25 @@ class bucket_storage {
     return false;
   }
 
-  void own(const bucket& one) {
+  // Calls f(gradient, slot) for each gradient of a bucket.
+  template <class F>
+  void each_way_home(std::size_t bucket, F&& f) const {
+    const gradsync::bucket& one = plan_->buckets[bucket];
+    for (const slot& at : one.slots) {
+      const extent from{homes_[at.parameter].data, 0, at.count}, to{grads_[at.parameter].data, 0, at.count};
+      f(buffer_view{one.type, std::span(&to, 1)}, buffer_view{one.type, std::span(&from, 1)});
+    }
+  }
+
+  bool are_views(const bucket& one) const {
+    bool views = true;
+    for (const slot& s : one.slots) views = views && parameters_[s.parameter].grad_access.point != nullptr;
+    return views;
+  }
+
+  void own(const bucket& one, aligned_bytes&& slab) {
     const std::size_t element = size_of(one.type);
-    slabs_.emplace_back(one.padded_count * element);
+    slabs_.push_back(std::move(slab));
     for (std::size_t k = 0; k < one.slots.size(); ++k) {
       const slot& s = one.slots[k];
       const std::size_t end = k + 1 < one.slots.size() ? one.slots[k + 1].padded : one.padded_count;
@@ -141,13 +164,12 @@ class bucket_storage {
     }
   }
 
-  void adopt(const bucket& one) {
-    bool views = true;
-    for (const slot& s : one.slots) views = views && parameters_[s.parameter].grad_access.point != nullptr;
-    if (!views) return adopt_arena(one);
-    own(one);
-    has_views_ = true;
-    for (const slot& s : one.slots) point(parameters_[s.parameter], homes_[s.parameter].data, s.count);
+  // Last of all, when nothing can throw any more but a view that refuses.
+  void point_views() {
+    if (how_ != layout::adopted) return;
+    for (const home& h : homes_) has_views_ = has_views_ || h.ours;
+    for (std::size_t i = 0; i < homes_.size(); ++i)
+      if (homes_[i].ours) point(parameters_[i], homes_[i].data, parameters_[i].count);
   }
 
   void adopt_arena(const bucket& one) {

@@ -142,6 +142,12 @@ struct fault_site {
 template <channel Channel, watched_transport Communicator>
 class faulty_channel {
  public:
+  using stream_type = typename Channel::stream_type;
+  static constexpr bool fused_is_weighted = [] {
+    if constexpr (fused_channel<Channel>) return Channel::fused_is_weighted;
+    else return false;
+  }();
+
   faulty_channel(Channel inner, std::shared_ptr<detail::fault_site<Communicator>> site, std::size_t slots)
       : inner_(std::move(inner)), site_(std::move(site)), numbers_(std::bit_ceil(std::max<std::size_t>(slots, 1))) {}
 
@@ -162,6 +168,8 @@ class faulty_channel {
     return pass(t, p.fused ? 1 : p.rounds(), until) && inner_.drain(p, t, until);
   }
   double total_weight(const ticket& t) { return inner_.total_weight(t); }
+  auto total(const ticket& t) { return inner_.total(t); }
+  stream_type& stream() { return inner_.stream(); }
   void leave() { inner_.leave(); }
   std::size_t scratch_bytes() const { return inner_.scratch_bytes(); }
 
@@ -179,7 +187,7 @@ template <watched_transport Communicator>
 class faulty {
  public:
   static constexpr bool peer_addressable = Communicator::peer_addressable;
-  using stream_type = typename Communicator::stream_type;
+  static constexpr memory_space space = Communicator::space;
 
   /// `inner` outlives it. Split first, then add the fault.
   explicit faulty(Communicator& inner, const fault_plan& plan = {}) : site_(std::make_shared<site>()) {
@@ -209,6 +217,8 @@ class faulty {
   void check() const { inner().check(); }
 
   auto open(std::size_t slots) { return faulty_channel<decltype(inner().open(slots)), Communicator>(inner().open(slots), site_, slots); }
+  aligned_bytes allocate(std::size_t bytes) { return inner().allocate(bytes); }
+  auto compute_stream() const { return inner().compute_stream(); }
   void fail(std::exception_ptr cause) { inner().fail(std::move(cause)); }
   void abandon(std::exception_ptr meanwhile) { inner().abandon(std::move(meanwhile)); }
 

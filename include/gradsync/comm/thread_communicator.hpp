@@ -28,10 +28,12 @@
 
 #include "gradsync/comm/thread_channel.hpp"
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/host_stream.hpp"
+#include "gradsync/core/memory_space.hpp"
 
 namespace gradsync {
 
@@ -85,7 +87,7 @@ struct world {
 class thread_communicator {
  public:
   static constexpr bool peer_addressable = true;  ///< peers read and write this rank's memory
-  using stream_type = host_stream;
+  static constexpr memory_space space = memory_space::host;
 
   thread_communicator(std::shared_ptr<detail::world> world, int rank) : world_(std::move(world)), rank_(rank), own_(open(1)) {}
   thread_communicator(thread_communicator&&) = default;
@@ -98,10 +100,22 @@ class thread_communicator {
   deadline limit() const { return deadline::after(world_->options.deadline, world_->options.clock); }
   std::chrono::steady_clock::time_point now() const { return world_->outcome->now(); }
 
+  aligned_bytes allocate(std::size_t bytes) const { return aligned_bytes(bytes); }
+  host_stream::handle compute_stream() const { return {}; }
+
   /// A channel for up to `slots` collectives at a time. All ranks open their channels, and split, in the same order.
   thread_channel open(std::size_t slots) {
     auto crossing = world_->crossings.meet(meetings_++, 0, size(), [&] { return std::make_shared<detail::crossing>(size()); });
     return {world_->outcome, std::move(crossing), rank_, size(), slots};
+  }
+
+  /// For channels of another kind between the same threads: this rank's view of its peers, and what all ranks have in common; a `Crossing` is
+  /// a detail::crossing with more in it. Counts as an `open`.
+  template <class Crossing>
+  std::pair<detail::peers, std::shared_ptr<Crossing>> share() {
+    auto shared = world_->crossings.meet(meetings_++, 0, size(),
+                                         [&]() -> std::shared_ptr<detail::crossing> { return std::make_shared<Crossing>(size()); });
+    return {detail::peers(world_->outcome, shared, rank_, size()), std::static_pointer_cast<Crossing>(shared)};
   }
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.

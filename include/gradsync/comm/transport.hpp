@@ -13,21 +13,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <utility>
 
 #include "gradsync/comm/program.hpp"
+#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/memory_space.hpp"
 #include "gradsync/core/reduce_op.hpp"
+#include "gradsync/core/stream.hpp"
 
 namespace gradsync {
 
 /// One rank's part of a sum. The buffer is lent, extents and elements, until the collective is drained.
 struct contribution {
   buffer_view buffer;
-  double scale = 1;   ///< the rank's elements still have to be multiplied by this (fused passes only; 1 elsewhere)
-  double weight = 0;  ///< this rank's part of Σw
-  int call = 0;       ///< what is asked for, the same on all ranks: 0 for gradients, else a number of the transport's own
+  double scale = 1;      ///< the rank's elements still have to be multiplied by this (fused passes only; 1 elsewhere)
+  double weight = 0;     ///< this rank's part of Σw
+  int call = 0;          ///< what is asked for, the same on all ranks: 0 for gradients, else a number of the transport's own
+  std::size_t part = 0;  ///< of gradients: which bucket of its update, in order; Σw is the same for all, and can be settled with the first
 };
 
 /// Where a collective stands in its channel; the same on all ranks.
@@ -38,20 +43,31 @@ struct ticket {
 };
 
 template <class C>
-concept channel = requires(C& c, const C& constant, const program& p, const contribution& mine, const ticket& t, const deadline& until) {
+concept channel = stream<typename C::stream_type> &&
+    requires(C& c, const C& constant, const program& p, const contribution& mine, const ticket& t, const deadline& until) {
   { c.post(p, mine) } -> std::same_as<ticket>;
   { c.exchange(p, t, 0, std::uint32_t{}, until) } -> std::same_as<bool>;  // one piece of one round: all its sends and receives
   { c.drain(p, t, until) } -> std::same_as<bool>;                         // true: no peer touches the buffer any more
   { c.total_weight(t) } -> std::same_as<double>;                          // Σw, once it is done, while it is among the last `slots` posted
+  { c.total(t) } -> std::same_as<typename C::stream_type::total>;         // Σw for its stream, which may divide by it before it is done
+  { c.stream() } -> std::same_as<typename C::stream_type&>;               // where its collectives run, and what goes before and after them
   c.leave();                                                              // after a failure: waits until no peer is in this rank's memory
   { constant.scratch_bytes() } -> std::same_as<std::size_t>;              // memory of its own, for programs that need scratch
 };
 
-/// A channel that has an all-reduce of its own, in the canonical order, which runs in place of a fused program.
+/// A channel that has an all-reduce of its own, which runs in place of a fused program. Where `fused_is_weighted`, it multiplies each
+/// rank's elements by its scale on the way, and divides by Σw; elsewhere it only adds, and others do that before and after.
 template <class C>
 concept fused_channel = channel<C> && requires(C& c, const ticket& t, const deadline& until) {
   { c.reduce(t, until) } -> std::same_as<bool>;
+  std::bool_constant<C::fused_is_weighted>{};
 };
+
+/// What a transport opens, and what that runs on.
+template <class T>
+using channel_of = decltype(std::declval<T&>().open(1));
+template <class T>
+using stream_of = typename channel_of<T>::stream_type;
 
 template <class T>
 concept transport = requires(T& t, std::exception_ptr cause, int& value, std::size_t slots) {
@@ -64,6 +80,9 @@ concept transport = requires(T& t, std::exception_ptr cause, int& value, std::si
   { t.all_reduce(value, reduce_op::max) } -> std::same_as<int>;
   { t.broadcast(value, 0) } -> std::same_as<int>;
   t.barrier();
+  { T::space } -> std::convertible_to<memory_space>;                      // where the elements that it sums must lie
+  { t.allocate(slots) } -> std::same_as<aligned_bytes>;                   // memory for so many bytes of them
+  { t.compute_stream() } -> std::same_as<typename stream_of<T>::handle>;  // on which the user computes, unless he says otherwise
 };
 
 /// A rank of the transport, for errors: with its number in the whole group too, where the transport is a part of one and says it.

@@ -135,14 +135,14 @@ inline void add_divide(T* to, const T* a, const T* b, std::size_t n, divisor<T> 
   });
 }
 
-/// to[i] = to[i] / Σw.
+/// to[i] = from[i] / Σw. `to` may be `from`.
 template <class T>
-inline void divide(T* to, std::size_t n, divisor<T> by) {
+inline void divide(T* to, const T* from, std::size_t n, divisor<T> by) {
   if (!by.narrows()) {
-    for (std::size_t i = 0; i < n; ++i) to[i] = by(to[i]);
+    for (std::size_t i = 0; i < n; ++i) to[i] = by(from[i]);
     return;
   }
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(to + i) / detail::splat<V>(by.narrow)); });
+  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(from + i) / detail::splat<V>(by.narrow)); });
 }
 
 /// to[i] = partials[k-1][i] + (… + (partials[0][i] + leaf[i] · weight)): a leaf of the tree over micro-steps and the partial sums it
@@ -248,7 +248,7 @@ void mean_all(T* const* at, const double* scales, int count, divisor<T> by, std:
   for (std::size_t from = 0; from < n; from += detail::tile) {
     const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
     detail::reduce_tile<reduce_op::sum>(at, scaled ? scales : nullptr, 0, count, from, m, sum);
-    divide(sum, m, by);
+    divide(sum, sum, m, by);
     for (int j = 0; j < count; ++j) std::memcpy(at[j] + from, sum, m * sizeof(T));
   }
 }
@@ -260,7 +260,7 @@ void join_all(T* const* at, int count, int to, divisor<T> by, std::size_t n) {
   for (std::size_t from = 0; from < n; from += detail::tile) {
     const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
     detail::reduce_tile<reduce_op::sum>(at, static_cast<const double*>(nullptr), 0, count, from, m, sum);
-    if (by.total != 1) divide(sum, m, by);
+    if (by.total != 1) divide(sum, sum, m, by);
     std::memcpy(at[to] + from, sum, m * sizeof(T));
   }
 }

@@ -17,6 +17,9 @@ namespace gradsync {
 
 class host_stream {
  public:
+  struct handle {};  ///< the user's work is done when the calling thread comes here
+  using total = double;
+  static constexpr bool asynchronous = false;
   static constexpr std::size_t max_partials = 32;  ///< one for each doubling of the number of micro-steps
 
   void fold(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
@@ -24,9 +27,10 @@ class host_stream {
     partials.size() <= few ? fold_up_to<few>(to, leaf, weight, partials) : fold_up_to<max_partials>(to, leaf, weight, partials);
   }
 
-  void divide(const buffer_view& to, double total_weight) {
+  void divide(const buffer_view& to, const buffer_view& from, double total_weight) {
+    const std::array<buffer_view, 2> views{to, from};
     dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {
-      walk<T>(std::span(&to, 1), [&](std::span<T*> p, std::size_t n) { gradsync::divide<T>(p[0], n, divisor<T>(total_weight)); });
+      walk<T>(std::span(views), [&](std::span<T*> p, std::size_t n) { gradsync::divide<T>(p[0], p[1], n, divisor<T>(total_weight)); });
     });
   }
 
@@ -36,6 +40,9 @@ class host_stream {
       walk<T>(std::span(views), [](std::span<T*> p, std::size_t n) { std::memmove(p[0], p[1], n * sizeof(T)); });
     });
   }
+
+  void wait_for(handle) {}
+  void release_to(handle) {}
 
  private:
   template <std::size_t Most>

@@ -23,13 +23,13 @@ namespace gradsync {
 
 namespace detail {
 
-// Where a rank's own thread reads and writes gradients, they must be where it can.
-inline void check_reachable(const std::string& name, memory_space space) {
-  if (space == memory_space::host) return;
-  throw usage_error(
-      "its elements lie in the memory of a CUDA device, which ranks that are threads of the host do not reach, and gradsync "
-      "has no communicator for CUDA yet; keep value and gradient in host memory",
-      {.parameter = name});
+inline void check_reachable(const std::string& name, memory_space is, memory_space reached) {
+  if (is == reached) return;
+  const std::string wanted = reached == memory_space::host ? "host memory" : "the memory of this rank's device";
+  const std::string found = is == memory_space::host ? "host memory" : "the memory of a CUDA device";
+  throw usage_error("its elements lie in " + found + ", where the ranks of this communicator do not sum; keep value and gradient in " +
+                        wanted + ", or take a communicator for " + found,
+                    {.parameter = name});
 }
 
 }  // namespace detail
@@ -39,8 +39,9 @@ inline void check_reachable(const std::string& name, memory_space space) {
 template <transport Communicator>
 void check_start(const collective<Communicator>& sum, std::span<const parameter> parameters, std::span<const state_entry> states,
                  const std::vector<std::pair<std::string, std::string>>& options) {
-  for (const parameter& p : parameters) detail::check_reachable(p.name(), p.space);
-  for (const state_entry& s : states) detail::check_reachable(s.name, s.space);
+  for (const parameter& p : parameters) detail::check_reachable(p.name(), p.space, Communicator::space);
+  for (const state_entry& s : states)
+    if (s.space != memory_space::host) detail::check_reachable(s.name, s.space, Communicator::space);
   std::vector<agreement> items;
   for (const parameter& p : parameters) items.push_back(agreement_on(p));
   for (const state_entry& s : states) items.push_back(agreement_on(s));

@@ -80,6 +80,15 @@ class watched_model {
   /// Those that it has now, an entry for each name. Throws as `for_each_parameter`.
   std::vector<parameter> list_now() const { return list_(model_, grads_); }
 
+  /// The same, or none where it has become a model that can't be listed.
+  std::vector<parameter> list_if_possible() const {
+    try {
+      return list_now();
+    } catch (...) {
+      return {};
+    }
+  }
+
   /// The states that it has now: nobody keeps their addresses. Throws as `states_of`.
   std::vector<state_entry> states_now() const { return states_of(*model_); }
 

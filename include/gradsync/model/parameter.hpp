@@ -12,13 +12,9 @@
 #include <vector>
 
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/memory_space.hpp"
 
 namespace gradsync {
-
-/// Whose addresses an element has: those of the host, or of a CUDA device, which the host must not follow.
-enum class memory_space : unsigned char { host, cuda };
-
-constexpr const char* name_of(memory_space space) { return space == memory_space::host ? "host" : "CUDA device"; }
 
 /// Contiguous elements inside a user's object, owned by it.
 struct memory {

@@ -37,9 +37,10 @@ class accumulation {
   std::uint64_t micro_steps() const { return steps_; }
   std::size_t bytes() const { return levels_.size() * level_bytes_; }
 
-  /// Makes room for the level that the coming `more` micro-step will fill.
-  void reserve() {
-    while (static_cast<int>(levels_.size()) <= first_empty()) levels_.emplace_back(level_bytes_);
+  /// Makes room for the level that the coming `more` micro-step will fill, in memory that `allocate(bytes)` gives.
+  template <class Allocate>
+  void reserve(Allocate&& allocate) {
+    while (static_cast<int>(levels_.size()) <= first_empty()) levels_.push_back(allocate(level_bytes_));
   }
 
   /// The leaf of a parameter in a `more` micro-step: folded and stored.

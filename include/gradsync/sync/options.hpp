@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gradsync/bucket/plan.hpp"
+#include "gradsync/collective/schedule.hpp"  // level
 #include "gradsync/trace/recorder.hpp"
 
 namespace gradsync {
@@ -48,6 +49,21 @@ struct synchronizer_options {
   gradsync::replan replan = replan::automatic;
   gradsync::recorder* recorder = nullptr;  ///< not owned; gets the times of each update
 };
+
+/// With the layout that automatic means.
+inline synchronizer_options decided(synchronizer_options options, layout automatic) {
+  if (options.layout == layout::automatic) options.layout = automatic;
+  return options;
+}
+
+/// Whether buckets are planned anew, with sums of such bits.
+inline bool replans(const synchronizer_options& options, level bits) {
+  return options.replan == replan::once || (options.replan == replan::automatic && bits >= level::uniform);
+}
+
+inline plan_options caps_of(const synchronizer_options& options) {
+  return {.bucket_bytes = options.bucket_bytes, .first_bucket_bytes = options.first_bucket_bytes};
+}
 
 /// The options that have to be the same on all ranks, as names and values in words.
 inline std::vector<std::pair<std::string, std::string>> shared_options(const synchronizer_options& options) {

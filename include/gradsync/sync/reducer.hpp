@@ -5,7 +5,8 @@
 ///
 /// `launch` lends the next bucket of the plan and never waits. Its collective is driven by a thread of the reducer's own
 /// (`progress::thread`), or by the calling thread whenever it comes by (`at_marks`): `poll` then goes as far as the peers are ready, and
-/// `finish` goes to the end.
+/// `finish` goes to the end. On an asynchronous stream to drive is to give the device its work, which the calling thread does; what is said
+/// to be done has been given, and is done before anything that waits for the stream.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +28,8 @@
 #include "gradsync/collective/run.hpp"
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
-#include "gradsync/core/affinity.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/sync/driver.hpp"
 #include "gradsync/sync/options.hpp"
 #include "gradsync/trace/recorder.hpp"
 
@@ -37,16 +38,15 @@ namespace gradsync {
 template <transport Communicator>
 class reducer {
  public:
-  using stream_type = typename Communicator::stream_type;
+  using channel_type = channel_of<Communicator>;
+  using stream_type = typename channel_type::stream_type;
 
   reducer(const collective<Communicator>& sum, const bucket_plan& plan, std::span<const parameter> parameters, bucket_storage& storage,
           progress how)
       : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
     choose_programs();
-    const int size = sum.communicator().size();
-    if (size > 1 && (how == progress::thread || (how == progress::automatic && 2 * size <= usable_cpus())))
-      driver_ = std::thread([this] { serve(); });
+    if (wants_driver(sum.communicator(), how)) driver_ = std::thread([this] { serve(); });
   }
 
   ~reducer() {
@@ -61,20 +61,24 @@ class reducer {
     }
     if (lent) channel_.leave();
   }
-  reducer(const reducer&) = delete;
-  reducer& operator=(const reducer&) = delete;
+
+  /// Where gradients go through on their way to a bucket, in the order of its collectives.
+  stream_type& stream() { return channel_.stream(); }
+  const bucket_plan& plan() const { return *plan_; }
 
   progress how() const { return driver_.joinable() ? progress::thread : progress::at_marks; }
 
   /// Whether this is the only rank.
   bool alone() const { return sum_.communicator().size() == 1; }
   /// A fused pass multiplies each rank's gradients by its weight on the way; elsewhere that is done before `launch`.
-  bool scales(std::size_t bucket) const { return programs_[bucket]->fused && !alone(); }
+  bool scales(std::size_t bucket) const { return runs_weighted_pass(bucket) && !alone(); }
 
   /// Follows the plan, which has changed. All ranks together, when `finish` has returned. What was completed is still counted in buckets of
   /// the old plan.
   void replan() {
     const std::size_t buckets = plan_->buckets.size();
+    total_weight_ = total_weight();  // the channel that knows it goes
+    knows_weight_ = true;
     channel_ = sum_.communicator().open(buckets);
     cursors_.assign(buckets, {});
     times_.assign(buckets, {});
@@ -85,19 +89,19 @@ class reducer {
   void begin(std::int64_t step) {
     step_ = step;
     first_ = launched_.value();
+    knows_weight_ = alone();
   }
 
   /// Sends the next bucket of the plan: all its gradients are placed.
   void launch(double scale, double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
-    const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight};
+    times_[b].restart();
+    const contribution mine{.buffer = storage_->view(b), .scale = scale, .weight = weight, .call = 0, .part = b};
     if (!alone()) {
       cursors_[b] = {.place = channel_.post(*programs_[b], mine), .round = 0, .piece = 0};
       launched_.raise(launched_.value() + 1);
     } else {
-      stream_.divide(mine.buffer, weight);
-      storage_->unpack(stream_, b);
+      storage_->unpack(stream(), b, weight);
       done_alone(b);
     }
     total_weight_ = weight;
@@ -106,7 +110,7 @@ class reducer {
   /// One rank alone, whose gradients are the mean already: the next bucket is done as it is.
   void skip(double weight) {
     const std::size_t b = launched();
-    restart(times_[b]);
+    times_[b].restart();
     done_alone(b);
     total_weight_ = weight;
   }
@@ -126,25 +130,22 @@ class reducer {
     if (!driver_.joinable() && completed() != launched()) guarded([&] { drive(deadline::poll); });
   }
 
-  /// Waits until every bucket of the update is home. Σ weights of all ranks.
-  double finish() {
+  /// Waits until every bucket of the update is home.
+  void finish() {
     const time_point called = now();
     const std::uint32_t last = first_ + static_cast<std::uint32_t>(times_.size());
     if (driver_.joinable()) {
       completed_.wait(last, [&] { return !failed_.load(std::memory_order_acquire); });
       rethrow();
-      time_point previous{};
-      for (bucket_times& t : times_) {
-        const time_point from = std::max(t.ready, std::exchange(previous, t.end));
-        t.busy = t.end - from;
-        t.exposed = std::max(t.end - std::max(from, called), std::chrono::nanoseconds{});
-      }
+      settle(times_, called);
     } else {
       if (completed() != launched()) guarded([&] { drive([&] { return sum_.communicator().limit(); }); });
       for (bucket_times& t : times_) t.exposed = t.busy;  // this thread did it all
     }
-    return alone() ? total_weight_ : channel_.total_weight(cursors_.back().place);
   }
+
+  /// Σ weights of all ranks in the update that `finish` has ended. Of an asynchronous stream it waits until that is known.
+  double total_weight() { return knows_weight_ ? total_weight_ : channel_.total_weight(cursors_.back().place); }
 
   const std::vector<bucket_times>& times() const { return times_; }
 
@@ -166,6 +167,11 @@ class reducer {
   }
 
  private:
+  bool runs_weighted_pass(std::size_t bucket) const {
+    if constexpr (fused_channel<channel_type>) return programs_[bucket]->fused && channel_type::fused_is_weighted;
+    else return false;
+  }
+
   static time_point now() { return std::chrono::steady_clock::now(); }
 
   // What each bucket of the plan runs.
@@ -175,12 +181,6 @@ class reducer {
       programs_.push_back(&sum_.steps(plan_->buckets[b].bytes()));
       times_[b].strategy = programs_[b]->name;
     }
-  }
-
-  static void restart(bucket_times& t) {
-    t.ready = now();
-    t.start = t.end = {};
-    t.busy = t.exposed = {};
   }
 
   place here(std::size_t b) const {
@@ -243,7 +243,9 @@ class reducer {
   }
 
   void complete() {
-    storage_->unpack(stream_, drained_.bucket);
+    if (programs_[drained_.bucket]->fused && !runs_weighted_pass(drained_.bucket))
+      storage_->unpack(stream(), drained_.bucket, channel_.total(cursors_[drained_.bucket].place));
+    else storage_->unpack(stream(), drained_.bucket);
     times_[drained_.bucket].end = now();
     advance(drained_);
     completed_.raise(drained_.count);
@@ -275,11 +277,10 @@ class reducer {
   }
 
   collective<Communicator> sum_;
-  decltype(std::declval<Communicator&>().open(1)) channel_;
+  channel_type channel_;
   const bucket_plan* plan_;
   std::span<const parameter> parameters_;
   bucket_storage* storage_;
-  stream_type stream_;
   std::vector<const program*> programs_;  // of sum_, by bucket
   std::vector<cursor> cursors_;           // written before launched_ is raised, then the driver's
   std::vector<bucket_times> times_;       // the driver's until completed_ is raised
@@ -287,7 +288,8 @@ class reducer {
   position ran_, drained_;   // the driver's
   std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about
   std::uint32_t first_ = 0;  // launched_ at the update's begin
-  double total_weight_ = 0;
+  double total_weight_ = 0;  // of all ranks, if it is known by now; of this one, if it is alone
+  bool knows_weight_ = false;
   flag launched_, completed_;
   std::atomic<bool> stop_{false}, failed_{false};
   std::exception_ptr error_;

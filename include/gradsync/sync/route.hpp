@@ -5,12 +5,15 @@
 ///
 /// It goes no further than it must: where the bucket lies in place, with one micro-step, and the collective's fused pass multiplies by the
 /// weight as it reads, nothing is touched. Else one pass over the gradient does all there is to do: multiplies, adds what earlier
-/// micro-steps have left, and writes to the slot.
+/// micro-steps have left, and writes to the slot. That is done at the mark; on an asynchronous stream for a whole bucket at once, when it
+/// leaves, so that the device gets few and large pieces of work.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/bucket/storage.hpp"
@@ -25,22 +28,68 @@ namespace gradsync {
 template <transport Communicator>
 class route {
  public:
-  route(std::span<const parameter> parameters, window& micro_steps, bucket_storage& storage, reducer<Communicator>& sums)
-      : parameters_(parameters), window_(&micro_steps), storage_(&storage), reducer_(&sums) {}
+  using stream_type = stream_of<Communicator>;
+  using handle = typename stream_type::handle;
 
-  /// Takes a parameter's gradient as it is now. `usage_error`, and nothing changed, if it has not the length of its value.
-  void take(std::size_t parameter) {
-    if (window_->last()) place(parameter, gradient(parameter));
-    else if (window_->reads()) window_->take(stream_, parameter, gradient(parameter));
+  route(std::span<const parameter> parameters, window& micro_steps, bucket_storage& storage, reducer<Communicator>& sums)
+      : parameters_(parameters), window_(&micro_steps), storage_(&storage), reducer_(&sums),
+        taken_(stream_type::asynchronous ? parameters.size() : 0) {}
+
+  /// Takes a parameter's gradient as `user`, the stream that writes it, leaves it. `usage_error`, and nothing changed, if it has not the
+  /// length of its value.
+  void take(std::size_t parameter, const handle& user) {
+    if (!window_->reads()) return;
+    const memory grad = gradient(parameter);
+    const gradient_move way{grad, window_->last() ? storage_->place(parameter, grad) : memory{}};
+    if constexpr (stream_type::asynchronous) {
+      taken_[parameter] = way;
+      if (std::find(writers_.begin(), writers_.end(), user) == writers_.end()) writers_.push_back(user);
+    } else move(parameter, way);
   }
 
   /// Sends the next bucket of the plan, all of whose gradients have been taken.
   void launch() {
+    const std::size_t b = reducer_->launched();
+    if constexpr (stream_type::asynchronous) {
+      wait_for_writers();
+      for (const slot& s : reducer_->plan().buckets[b].slots) move(s.parameter, taken_[s.parameter]);
+    }
     if (untouched()) reducer_->skip(window_->weight());
-    else reducer_->launch(scaled_in_pass(reducer_->launched()) ? window_->scale() : 1, window_->weight());
+    else reducer_->launch(scaled_in_pass(b) ? window_->scale() : 1, window_->weight());
+  }
+
+  /// Ends a micro-step that is not the last: its gradients have been read when `user` goes on.
+  void end_micro_step(const handle& user) {
+    if constexpr (stream_type::asynchronous) {
+      if (window_->reads()) {
+        wait_for_writers();
+        for (std::size_t i = 0; i < taken_.size(); ++i) move(i, taken_[i]);
+        stream().release_to(user);
+      }
+    }
+    window_->end();
+  }
+
+  /// The gradients of the update hold the mean when `user` goes on.
+  void end_update(const handle& user) {
+    stream().release_to(user);
+    window_->reset();
   }
 
  private:
+  struct gradient_move {
+    memory grad;  // where it was when it was marked
+    memory slot;  // where its bucket has it, in the last micro-step
+  };
+
+  stream_type& stream() { return reducer_->stream(); }
+
+  // All that streams of the user's have been given up to now, so all gradients that were marked up to now.
+  void wait_for_writers() {
+    for (const handle& user : writers_) stream().wait_for(user);
+    writers_.clear();
+  }
+
   // A rank that contributes nothing may not have made its gradient yet.
   memory gradient(std::size_t i) const {
     const parameter& p = parameters_[i];
@@ -52,11 +101,11 @@ class route {
                       {.rank = -1, .step = -1, .bucket = static_cast<int>(storage_->bucket_of(i)), .parameter = p.name()});
   }
 
-  void place(std::size_t i, memory grad) {
-    const memory slot = storage_->place(i, grad);
+  void move(std::size_t i, const gradient_move& way) {
+    if (!window_->last()) return window_->take(stream(), i, way.grad);
     const double factor = untouched() ? 1 : window_->scale();
-    if (slot.data != grad.data || window_->has_partial_sums() || (factor != 1 && !scaled_in_pass(storage_->bucket_of(i))))
-      window_->close(stream_, slot, i, grad, factor);
+    if (way.slot.data != way.grad.data || window_->has_partial_sums() || (factor != 1 && !scaled_in_pass(storage_->bucket_of(i))))
+      window_->close(stream(), way.slot, i, way.grad, factor);
   }
 
   // One rank's one mean is the result already, to the bit.
@@ -71,7 +120,8 @@ class route {
   window* window_;
   bucket_storage* storage_;
   reducer<Communicator>* reducer_;
-  typename Communicator::stream_type stream_;
+  std::vector<gradient_move> taken_;  // by parameter, until its bucket leaves; of asynchronous streams only
+  std::vector<handle> writers_;       // of the gradients that were marked since the stream waited last
 };
 
 }  // namespace gradsync

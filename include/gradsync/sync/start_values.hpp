@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Replicas begin alike: every rank takes rank 0's numbers, in one broadcast for each element type.
+/// Replicas begin alike: every rank takes rank 0's numbers, in one broadcast for each element type and memory that they lie in.
 ///
 ///     broadcast_values(comm, parameters_of(net), states_of(net));   // blocks; throws as `comm.broadcast` does
 #pragma once
@@ -30,9 +30,15 @@ void broadcast_values(Communicator& comm, std::span<const parameter> parameters,
     for (const parameter& p : parameters)
       if (p.type == type) add(p.value());
     for (const state_entry& s : states)
-      if (s.type == type) add(s.value());
+      if (s.type == type && s.space == Communicator::space) add(s.value());
     if (!extents.empty()) comm.broadcast(buffer_view{type, extents}, 0);
   }
+  if constexpr (Communicator::space != memory_space::host)
+    for (const state_entry& s : states)
+      if (s.space == memory_space::host)
+        dispatch(s.type, [&]<class T>(std::type_identity<T>) {
+          comm.broadcast(std::span(reinterpret_cast<T*>(s.value().data), s.value().count), 0);
+        });
 }
 
 }  // namespace gradsync

@@ -47,8 +47,9 @@ struct step_options {
 
 /// What an update came to. Until then, after a `more` micro-step, `updated` is false.
 struct step_result {
-  bool updated = false;   ///< the gradients hold the mean; after a `more` micro-step they do not
-  double weight = 0;      ///< Σ weights over all ranks and micro-steps; 0: nobody contributed, and the gradients are +0
+  bool updated = false;  ///< the gradients hold the mean; after a `more` micro-step they do not
+  double weight = 0;  ///< Σ weights over all ranks and micro-steps; 0: nobody contributed, and the gradients are +0. NaN where the device
+                      ///< does not know it yet: ask `total_weight()`
   std::int64_t step = 0;  ///< updates before this one
 };
 

@@ -28,11 +28,13 @@ class window {
   window(accumulation_mode mode, std::span<const parameter> parameters)
       : plain_mode_(mode == accumulation_mode::plain), sums_(parameters) {}
 
-  /// The micro-step that is under way from now on. `usage_error`, and nothing changed, if it does not go with those before it.
-  void begin(const step_options& step) {
+  /// The micro-step that is under way from now on. `allocate(bytes)` gives memory for partial sums. `usage_error`, and nothing changed, if
+  /// it does not go with those before it.
+  template <class Allocate>
+  void begin(const step_options& step, Allocate&& allocate) {
     check(step);
     if (plain_mode_) plain_.check(step);
-    else if (step.micro_step == micro_step::more) sums_.reserve();
+    else if (step.micro_step == micro_step::more) sums_.reserve(allocate);
     step_ = step;
   }
   const step_options& step() const { return step_; }

@@ -8,10 +8,12 @@
 ///     gradsync::synchronizer sync{net, comm, {.recorder = &recorder}};
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gradsync {
@@ -26,7 +28,25 @@ struct bucket_times {
   std::chrono::nanoseconds busy{};
   std::chrono::nanoseconds exposed{};  ///< the part of it in which the calling thread could not compute; at marks, all of it
   std::string strategy{};              ///< what sums it
+
+  /// Ready now, in a new update.
+  void restart() {
+    ready = std::chrono::steady_clock::now();
+    start = end = {};
+    busy = exposed = {};
+  }
 };
+
+/// Fills in `busy` and `exposed` of an update's buckets that a thread drove one after the other, while the calling thread computed until it
+/// `called` finish().
+inline void settle(std::vector<bucket_times>& buckets, time_point called) {
+  time_point previous{};
+  for (bucket_times& t : buckets) {
+    const time_point from = std::max(t.ready, std::exchange(previous, t.end));
+    t.busy = t.end - from;
+    t.exposed = std::max(t.end - std::max(from, called), std::chrono::nanoseconds{});
+  }
+}
 
 /// One update of one rank.
 struct step_times {
