@@ -53,6 +53,6 @@ TEST_CASE("a thread speaks to another device for a scope only") {
     const on_device here(1);
   }
   CHECK(current_device() == before);
-  CHECK_THROWS_AS(on_device(device_count()), usage_error);
+  CHECK_THROWS_AS([] { const on_device nowhere(device_count()); }(), usage_error);
   CHECK(current_device() == before);
 }

@@ -59,7 +59,7 @@ TEST_CASE("the tiles of a list cover each element of each run once") {
     list.views = 2;
     using body = detail::copy_body<std::uint32_t>;
     std::vector<std::vector<std::uint32_t>> memory;
-    const auto random = [&, k = std::uint64_t{0}](std::uint64_t below) mutable { return laws::mixed(seed * 1000 + ++k) % below; };
+    auto random = [&, k = std::uint64_t{0}](std::uint64_t below) mutable { return laws::mixed(seed * 1000 + ++k) % below; };
     std::vector<std::vector<int>> visits;
     for (int run = 0; run < 12; ++run) {
       const std::size_t n = random(3) == 0 ? 1 + random(9) : 1 + random(3 * detail::tile_length<body>);
