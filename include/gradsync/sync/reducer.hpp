@@ -61,8 +61,6 @@ class reducer {
     }
     if (lent) channel_.leave();
   }
-  reducer(const reducer&) = delete;
-  reducer& operator=(const reducer&) = delete;
 
   /// Where gradients go through on their way to a bucket, in the order of its collectives.
   stream_type& stream() { return channel_.stream(); }
@@ -91,7 +89,7 @@ class reducer {
   void begin(std::int64_t step) {
     step_ = step;
     first_ = launched_.value();
-    knows_weight_ = false;
+    knows_weight_ = alone();
   }
 
   /// Sends the next bucket of the plan: all its gradients are placed.
@@ -147,7 +145,7 @@ class reducer {
   }
 
   /// Σ weights of all ranks in the update that `finish` has ended. Of an asynchronous stream it waits until that is known.
-  double total_weight() { return alone() || knows_weight_ ? total_weight_ : channel_.total_weight(cursors_.back().place); }
+  double total_weight() { return knows_weight_ ? total_weight_ : channel_.total_weight(cursors_.back().place); }
 
   const std::vector<bucket_times>& times() const { return times_; }
 
@@ -290,7 +288,7 @@ class reducer {
   position ran_, drained_;   // the driver's
   std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about
   std::uint32_t first_ = 0;  // launched_ at the update's begin
-  double total_weight_ = 0;
+  double total_weight_ = 0;  // of all ranks, if it is known by now; of this one, if it is alone
   bool knows_weight_ = false;
   flag launched_, completed_;
   std::atomic<bool> stop_{false}, failed_{false};
