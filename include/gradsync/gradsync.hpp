@@ -29,8 +29,6 @@
 #include "gradsync/comm/faulty.hpp"
 #include "gradsync/comm/hosts.hpp"
 #include "gradsync/comm/launch.hpp"
-#include "gradsync/comm/message_communicator.hpp"
-#include "gradsync/comm/rendezvous.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/data/distributed_sampler.hpp"
 #include "gradsync/model/describe.hpp"
