@@ -141,6 +141,7 @@ def cuda_test(name, srcs, deps = [], standin = True, local_defines = [], tags = 
       tags: of the test
       **kwargs: of cc_test
     """
+    runtime = ["//tests:cuda_standin" if standin else "//tests:needs_device"]
     cuda_library(
         name = name + "_cu",
         testonly = True,
@@ -149,11 +150,11 @@ def cuda_test(name, srcs, deps = [], standin = True, local_defines = [], tags = 
         # The stand-in runs none of the machine code.
         architectures = PTX_ONLY if standin else [],
         local_defines = local_defines + (["GRADSYNC_CUDA_STANDIN"] if standin else []),
-        deps = deps,
+        deps = deps + runtime,
     )
     cc_test(
         name = name,
         tags = tags + ([] if standin else ["gpu", "nosan"]),
-        deps = [":%s_cu" % name, "//tests:cuda_standin" if standin else "//tests:needs_device"],
+        deps = [":%s_cu" % name],
         **kwargs
     )

@@ -32,6 +32,10 @@ class stage {
   explicit stage(int device, std::size_t capacity = 4 << 20)
       : capacity_(capacity), there_(device_memory(capacity, device)), here_(pinned_memory(capacity)) {}
 
+  std::size_t capacity() const { return capacity_; }
+  /// Room for copies of `view`, whatever its pieces.
+  static std::size_t room_for(const buffer_view& view) { return view.bytes() + (view.extents.size() + 1) * (2 * guard + 32); }
+
   void clear() {
     pieces_.clear();
     lists_.clear();
@@ -106,15 +110,15 @@ class staged {
     });
   }
   /// Every other time Σw lies in device memory.
-  void divide(const buffer_view& to, const buffer_view& from, double total) {
+  void divide(const buffer_view& to, const buffer_view& from, double by) {
     run([&] {
       const buffer_view result = stage_.add(to), source = stage_.add(from);
-      const auto* there = reinterpret_cast<const double*>(stage_.place_of(reinterpret_cast<std::byte*>(&total), sizeof total));
+      const auto* there = reinterpret_cast<const double*>(stage_.place_of(reinterpret_cast<std::byte*>(&by), sizeof by));
       const bool by_value = turn_++ % 2 == 0;
-      return [=, this] { by_value ? stream_.divide(result, source, total) : stream_.divide(result, source, there); };
+      return [=, this] { by_value ? stream_.divide(result, source, by) : stream_.divide(result, source, there); };
     });
   }
-  void divide(const buffer_view& to, const buffer_view& from, const double* total) { stream_.divide(to, from, total); }
+  void divide(const buffer_view& to, const buffer_view& from, total by) { stream_.divide(to, from, by); }
   void wait_for(handle user) { stream_.wait_for(user); }
   void release_to(handle user) { stream_.release_to(user); }
   void copy(const buffer_view& to, const buffer_view& from) {

@@ -22,15 +22,16 @@ bool all_joined(const capture& c, const std::set<std::size_t>& tips) {
   return found.size() == c.nodes.size();
 }
 
-void release(runtime& r, std::map<cudaUserObject_t, unsigned>& kept) {
-  for (auto& [object, count] : kept) {
-    object->references -= count;
-    if (object->references > 0) continue;
-    r.objects.erase(object);
-    object->destroy(object->object);
-    delete object;
-  }
-  kept.clear();
+void release(runtime& r, cudaUserObject_t object, unsigned count) {
+  object->references -= count;
+  if (object->references > 0) return;
+  r.objects.erase(object);
+  object->destroy(object->object);
+  delete object;
+}
+
+void release_all(runtime& r, const std::map<cudaUserObject_t, unsigned>& kept) {
+  for (const auto& [object, count] : kept) release(r, object, count);
 }
 
 cudaStreamCaptureStatus status_of(const CUstream_st& stream) {
@@ -171,7 +172,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return releasing_call([&](runtime& r) {
     if (r.graphs.erase(graph) == 0) return cudaErrorInvalidValue;
-    release(r, graph->kept);
+    release_all(r, graph->kept);
     delete graph;
     return cudaSuccess;
   });
@@ -180,8 +181,17 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return releasing_call([&](runtime& r) {
     if (r.executables.erase(executable) == 0) return cudaErrorInvalidValue;
-    release(r, executable->kept);
+    const auto last = executable->last;
+    const auto kept = executable->kept;
     delete executable;
+    if (!last || last->reached) {
+      release_all(r, kept);
+      return cudaSuccess;
+    }
+    // It still runs: what it retains lives until then.
+    CUstream_st& after = r.add_stream(this_thread().device, cudaStreamNonBlocking, 0);
+    after.alive = false;
+    return r.enqueue(after, {.what = "graph is released", .run = [&r, kept] { release_all(r, kept); }, .after = {last}});
     return cudaSuccess;
   });
 }
@@ -200,8 +210,7 @@ cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* held, cudaHostF
 cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned count) {
   return call([&](runtime& r) {
     if (!r.objects.count(object) || count > object->references) return cudaErrorInvalidValue;
-    std::map<cudaUserObject_t, unsigned> own = {{object, count}};
-    release(r, own);
+    release(r, object, count);
     return cudaSuccess;
   });
 }

@@ -40,7 +40,7 @@ const std::map<std::string, std::set<std::string>> system_headers = {
 const std::map<std::string, std::set<std::string>> third_parties = {
     {"gradsync/comm/cuda_peer*", {"cuda"}},
     {"gradsync/comm/nccl*", {"cuda", "nccl.h"}},
-    {"gradsync/cuda/", {"cuda"}},
+    {"gradsync/cuda/", {"cuda", "device_launch_parameters.h", "vector_types.h", "tests/cuda_standin/"}},
     {"gradsync/adapt/thrust.hpp", {"thrust/"}},
     {"gradsync/adapt/torch.hpp", {"torch/"}},
     {"gradsync/adapt/torch_parameters.hpp", {"torch/"}},

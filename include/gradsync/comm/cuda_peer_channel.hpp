@@ -87,7 +87,7 @@ class cuda_peer_channel {
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;  // the peer comes and reads
       if (!peers_.posted(op.peer, t, until)) return false;
-      if (op.from == region::scratch) expect_scratch(p, op, t);
+      if (op.from == region::scratch) peers_.expect_scratch(p, op, t);
       if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1), until)) return false;
       for (const hazard& reader : hazards_of(p, op))
         if (!peers_.passed(reader.peer, tick(t, reader.round), until)) return false;
@@ -220,42 +220,19 @@ class cuda_peer_channel {
     return {memory.data(), begin, end - begin};
   }
 
-  // A peer that runs another strategy may have none where this rank would read.
-  void expect_scratch(const program& p, const operation& op, const ticket& t) const {
-    const extent& theirs = peers_.posted_by(op.peer, t).scratch;
-    const element_range all = range_of(p, op, t);
-    if (all.first == all.last || (theirs.first <= all.first && all.last <= theirs.first + theirs.count)) return;
-    throw mismatch_error("rank " + std::to_string(op.peer) + " does not run " + p.name + "; give every rank the same strategy",
-                         {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
-  }
-
   element_range range_of(const program& p, const operation& op, const ticket& t) const {
     return {cut(peers_.lent(t), p.chunks, op.first), cut(peers_.lent(t), p.chunks, op.first + op.count)};
-  }
-
-  // Where `rank`'s elements lie. To be used up in the pass in which it was asked for.
-  buffer_view view(int rank, region where, const ticket& t) const {
-    const detail::posting& posted = peers_.posted_by(rank, t);
-    return where == region::buffer ? posted.lent.buffer : buffer_view{posted.lent.buffer.type, std::span(&posted.scratch, 1)};
-  }
-
-  // A join is one operation a peer, one after the other; all of them are performed at once.
-  static std::size_t performed_at_once(std::span<const operation> left) {
-    const auto joined = [&](const operation& op) { return op.what == operation::kind::join && op.first == left[0].first; };
-    std::size_t n = 1;
-    while (joined(left[0]) && n < left.size() && joined(left[n])) ++n;
-    return n;
   }
 
   void perform(const program& p, std::span<const operation> now, const ticket& t) {
     const operation& op = now[0];
     const element_range range = range_of(p, op, t);
-    const buffer_view to = view(peers_.rank(), op.to, t), own = view(peers_.rank(), op.own, t);
+    const buffer_view to = peers_.view(peers_.rank(), op.to, t), own = peers_.view(peers_.rank(), op.own, t);
     const device_number by{.at = nullptr, .value = op.divides ? total_weight(t) : 1};
-    if (op.what == operation::kind::copy) return stream_->copy(to, view(op.peer, op.from, t), range);
-    if (op.what == operation::kind::add) return stream_->join(to, std::array{own, view(op.peer, op.from, t)}, range, by);
+    if (op.what == operation::kind::copy) return stream_->copy(to, peers_.view(op.peer, op.from, t), range);
+    if (op.what == operation::kind::add) return stream_->join(to, std::array{own, peers_.view(op.peer, op.from, t)}, range, by);
     views_.resize(ranks());
-    for (const operation& theirs : now) views_[static_cast<std::size_t>(theirs.peer)] = view(theirs.peer, theirs.from, t);
+    for (const operation& theirs : now) views_[static_cast<std::size_t>(theirs.peer)] = peers_.view(theirs.peer, theirs.from, t);
     views_[static_cast<std::size_t>(peers_.rank())] = own;
     stream_->join(to, views_, range, by);
   }

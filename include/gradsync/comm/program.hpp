@@ -59,6 +59,14 @@ constexpr const char* name_of(operation::kind what) {
   return names[static_cast<int>(what)];
 }
 
+/// How many of the operations that are left of a round are performed at once: all of a join, which is one operation a peer; else one.
+constexpr std::size_t performed_at_once(std::span<const operation> left) {
+  const auto joined = [&](const operation& op) { return op.what == operation::kind::join && op.first == left[0].first; };
+  std::size_t n = 1;
+  while (joined(left[0]) && n < left.size() && joined(left[n])) ++n;
+  return n;
+}
+
 struct program {
   std::string name;  ///< of the strategy
   int rank = 0, size = 1, chunks = 1;

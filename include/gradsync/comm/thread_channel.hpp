@@ -69,7 +69,7 @@ class thread_channel {
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;                     // the peer comes and reads
       if (piece == 0 && !peers_.posted(op.peer, t, until)) return false;  // in every round: it may be the first with this peer
-      if (piece == 0 && op.from == region::scratch) expect_scratch(p, op, t);
+      if (piece == 0 && op.from == region::scratch) peers_.expect_scratch(p, op, t);
       if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1, piece), until)) return false;
       for (int h = op.hazard_begin; h < op.hazard_end; ++h)
         if (const hazard& reader = p.hazards[static_cast<std::size_t>(h)]; !peers_.passed(reader.peer, tick(t, reader.round, piece), until))
@@ -168,20 +168,6 @@ class thread_channel {
     return {memory.data(), begin, end - begin};
   }
 
-  // A peer that runs another strategy may have none where this rank would read.
-  void expect_scratch(const program& p, const operation& op, const ticket& t) const {
-    const extent& theirs = peers_.posted_by(op.peer, t).scratch;
-    const std::size_t begin = cut(peers_.lent(t), p.chunks, op.first), end = cut(peers_.lent(t), p.chunks, op.first + op.count);
-    if (begin == end || (theirs.first <= begin && end <= theirs.first + theirs.count)) return;
-    detail::throw_other_strategy("rank " + std::to_string(op.peer), p.name,
-                                 {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
-  }
-
-  // Where `rank`'s elements lie. To be used up in the pass in which it was asked for.
-  buffer_view view(int rank, region where, const ticket& t) const {
-    const detail::posting& posted = peers_.posted_by(rank, t);
-    return where == region::buffer ? posted.lent.buffer : buffer_view{posted.lent.buffer.type, std::span(&posted.scratch, 1)};
-  }
   static std::uint32_t tick(const ticket& t, int round, std::uint32_t piece) {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
@@ -215,14 +201,6 @@ class thread_channel {
     for_each_run<T>(std::span(views_).first(views), first, last, std::span<T*>(at, views), cursor_, f);
   }
 
-  // A join is one operation a peer, one after the other; all of them are performed at once.
-  static std::size_t performed_at_once(std::span<const operation> left) {
-    const auto joined = [&](const operation& op) { return op.what == operation::kind::join && op.first == left[0].first; };
-    std::size_t n = 1;
-    while (joined(left[0]) && n < left.size() && joined(left[n])) ++n;
-    return n;
-  }
-
   void perform(const program& p, std::span<const operation> now, const ticket& t, std::uint32_t piece) {
     const buffer_view& lent = peers_.lent(t);
     const operation& op = now[0];
@@ -240,7 +218,8 @@ class thread_channel {
   void apply_to(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = now[0];
     if (op.what == operation::kind::join) return join<T>(now, t, first, last);
-    const buffer_view to = view(peers_.rank(), op.to, t), own = view(peers_.rank(), op.own, t), from = view(op.peer, op.from, t);
+    const buffer_view to = peers_.view(peers_.rank(), op.to, t), own = peers_.view(peers_.rank(), op.own, t),
+                      from = peers_.view(op.peer, op.from, t);
     if (op.what == operation::kind::copy) {
       side_by_side<T, 2>({to, from}, first, last, [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
     } else if (op.divides) {
@@ -255,9 +234,9 @@ class thread_channel {
   template <class T>
   void join(std::span<const operation> ops, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = ops.front();
-    for (const operation& theirs : ops) views_[static_cast<std::size_t>(theirs.peer)] = view(theirs.peer, theirs.from, t);
-    views_[static_cast<std::size_t>(peers_.rank())] = view(peers_.rank(), op.own, t);
-    views_[ranks()] = view(peers_.rank(), op.to, t);
+    for (const operation& theirs : ops) views_[static_cast<std::size_t>(theirs.peer)] = peers_.view(theirs.peer, theirs.from, t);
+    views_[static_cast<std::size_t>(peers_.rank())] = peers_.view(peers_.rank(), op.own, t);
+    views_[ranks()] = peers_.view(peers_.rank(), op.to, t);
     const divisor<T> by(op.divides ? total_weight(t) : 1);
     runs<T>(ranks() + 1, first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.size(), by, n); });
   }

@@ -136,7 +136,7 @@ struct casting_thread {
 template <class To, class From>
 __global__ void
 #ifdef __CUDACC__
-__launch_bounds__(threads_per_block)
+__launch_bounds__(threads_per_block, blocks_at_once)
 #endif
     measuring_kernel(const __grid_constant__ cast_body<To, From> body, const __grid_constant__ run_list list, double* scratch) {
   __shared__ double sums[threads_per_block];
@@ -170,7 +170,7 @@ __host__ __device__ inline void conclude(const cast_measures& out, double sum) {
 template <class Measures>
 __global__ void
 #ifdef __CUDACC__
-__launch_bounds__(threads_per_block)
+__launch_bounds__(threads_per_block, blocks_at_once)
 #endif
     concluding_kernel(const Measures out, std::uint32_t count) {
   __shared__ double sums[threads_per_block];

@@ -13,7 +13,7 @@
 #include <device_launch_parameters.h>  // blockIdx, for compilers that do not know it
 
 #ifdef GRADSYNC_CUDA_STANDIN
-#include <standin.hpp>
+#include <tests/cuda_standin/standin.hpp>
 #include <tuple>
 #endif
 
@@ -94,7 +94,7 @@ void launch_kernel(void (*kernel)(Parameters...), std::uint32_t blocks, cudaStre
 template <class Body>
 __global__ void
 #ifdef __CUDACC__
-__launch_bounds__(threads_per_block)
+__launch_bounds__(threads_per_block, blocks_at_once)
 #endif
     map_kernel(const __grid_constant__ Body body, const __grid_constant__ run_list list) {
   const auto prepared = body.prepared();

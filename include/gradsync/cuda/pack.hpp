@@ -28,6 +28,15 @@ struct sealed_pack {
   std::conditional_t<Width == 1, T, uint4> bits;
 };
 
+// Stores 16 bytes at once. nvcc would make four stores out of an assignment.
+__host__ __device__ inline void store_vector(uint4* to, const uint4& vector) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(vector.x), "r"(vector.y), "r"(vector.z), "r"(vector.w) : "memory");
+#else
+  *to = vector;
+#endif
+}
+
 // `Width` elements of each view, from one element of a run on; for Width > 1 at a border of 16 bytes.
 template <int Width>
 struct site {
@@ -60,7 +69,7 @@ struct site {
       for (std::size_t k = 0; k < sizeof p / 16; ++k) {
         uint4 vector;
         std::memcpy(&vector, reinterpret_cast<const std::byte*>(&p) + 16 * k, 16);
-        reinterpret_cast<uint4*>(to)[k] = vector;
+        store_vector(reinterpret_cast<uint4*>(to) + k, vector);
       }
     }
   }
@@ -74,7 +83,8 @@ struct site {
   template <class T>
   __host__ __device__ void store(int view, const sealed_pack<T, Width>& p) const {
     T* to = reinterpret_cast<T*>(list.pointer(run, view)) + first;
-    *reinterpret_cast<decltype(p.bits)*>(to) = p.bits;
+    if constexpr (Width == 1) *to = p.bits;
+    else store_vector(reinterpret_cast<uint4*>(to), p.bits);
   }
 };
 

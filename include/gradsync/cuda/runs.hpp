@@ -18,6 +18,7 @@
 namespace gradsync::detail {
 
 inline constexpr unsigned threads_per_block = 256;
+inline constexpr unsigned blocks_at_once = 3;  // on a multiprocessor, at least: leaves 80 registers a thread, so that none is spilled
 inline constexpr int most_runs = 80, most_pointers = 200;
 
 // Elements begin .. end - 1 of a run; from `wide` on, as many as make whole vectors can be accessed by 16 bytes.
