@@ -124,6 +124,7 @@ TEST_CASE("memory may outlive its communicator") {
       memory = part.allocate(512);
     }
     check(cudaMemset(memory.data(), 1, memory.size()), "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   });
 }
 
@@ -153,13 +154,13 @@ TEST_CASE("an exception on one rank ends the waits of all others, which quote it
     CHECK_THROWS_AS(on_gpus(3, [&](auto& comm) {
       comm.barrier();
       if (comm.rank() == 1) throw std::domain_error("the batch is not a number");
-      auto channel = comm.open(1);
-      const device_vector<float> buffer(std::vector<float>(100));
       try {
+        auto channel = comm.open(1);
+        const device_vector<float> buffer(std::vector<float>(100));
         in_bucket ? settled(comm, channel, compile(ring{}, comm.rank(), 3), buffer.view()) : comm.barrier();
+        channel.leave();
       } catch (const transport_error& e) {
         texts[static_cast<std::size_t>(comm.rank())] = e.what();
-        channel.leave();
         throw;
       }
     }, {.deadline = 60s}), std::domain_error);

@@ -308,7 +308,8 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank =
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) { return *device = comm->device, ncclSuccess; }
 
 ncclResult_t ncclMemAlloc(void** p, size_t size) {
-  return current.memory_works && cudaMalloc(p, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  const std::size_t pages = (size + 4095) / 4096 * 4096;  // nccl.h: it may be larger than what was asked for
+  return current.memory_works && cudaMalloc(p, pages) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t ncclMemFree(void* p) {
   {

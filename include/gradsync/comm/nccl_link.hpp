@@ -15,10 +15,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -105,10 +107,21 @@ class nccl_link {
                           outcome().at(rank_));
   }
 
-  /// After a failure: returns when the device has left this rank's memory.
-  void settle() {
-    if (!dog_->quiesce())
-      std::fprintf(stderr, "gradsync[%s]: the device has not left this rank's gradients in time\n", outcome().name(rank_).c_str());
+  /// Before memory is given back, and after a failure: returns when the device has done all that the stream was given. Where it doesn't come
+  /// to that, this is said on the error output, a deadline later.
+  void settle(cuda_stream& stream) noexcept {
+    try {
+      const auto until = std::chrono::steady_clock::now() + dog_->patience();
+      bool done = dog_->quiesce();
+      const cudaStream_t native = stream.native();
+      for (; !done || cudaStreamQuery(native) == cudaErrorNotReady; done = true) {
+        if (std::chrono::steady_clock::now() > until) throw transport_error("the device has not left this rank's memory in time");
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "gradsync[%s]: %s\n", outcome().name(rank_).c_str(), e.what());
+    }
+    cudaGetLastError();  // what has failed the device was thrown where it was noticed
   }
 
   /// Blocks until all that is watched on the stream is done. Throws as `check`.
@@ -124,7 +137,8 @@ class nccl_link {
     const nccl_registration wanted = world_->options.registration;
     registered one{.data = data};
 #if NCCL_VERSION_CODE >= 22700
-    if (wanted == nccl_registration::window) {
+    // NCCL's own memory begins at a border of pages, as windows must.
+    if (wanted == nccl_registration::window && reinterpret_cast<std::uintptr_t>(data) % 4096 == 0) {
       const auto waiting = blocking("ncclCommWindowRegister");
       gradsync::check(ncclCommWindowRegister(native(), data, bytes, &one.window, NCCL_WIN_COLL_SYMMETRIC), "ncclCommWindowRegister");
       if (one.window != nullptr) one.how = nccl_registration::window;  // success may mean that there is none
