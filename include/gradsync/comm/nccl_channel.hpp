@@ -243,9 +243,9 @@ class nccl_channel {
   std::shared_ptr<cuda_stream> stream_;
   std::unique_ptr<detail::nccl_weights> weights_;
   std::uint32_t sequence_ = 0;
-  bool weighs_ = false;             // the weights have still to be gathered for the collective that is being posted
-  std::vector<stretch> incoming_;   // of a round, in its order
-  std::vector<extent> extents_;     // scratch
+  bool weighs_ = false;            // the weights have still to be gathered for the collective that is being posted
+  std::vector<stretch> incoming_;  // of a round, in its order
+  std::vector<extent> extents_;    // scratch
   std::vector<buffer_view> sources_;
 };
 

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "gradsync/comm/nccl_check.hpp"
+#include "gradsync/comm/nccl_ends_within.hpp"
 #include "gradsync/comm/nccl_watchdog.hpp"
 #include "gradsync/comm/nccl_world.hpp"
 #include "gradsync/core/error.hpp"
@@ -32,6 +33,13 @@
 #include "gradsync/cuda/stream.hpp"
 
 namespace gradsync::detail {
+
+/// Whether the stream is being captured; false too where that cannot be known, as for the legacy stream during another's capture.
+inline bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
 
 /// One config for all communicators: blocking, with both numbers of thread blocks or none, since NCCL refuses one of them alone.
 inline ncclConfig_t nccl_config(const nccl_options& options) {
@@ -163,9 +171,7 @@ class nccl_link {
   }
 
   /// NCCL's communicator, if it is still there: in use, or revoked.
-  ncclComm_t remains() const {
-    return comm_ != nullptr && dog_->state_of(comm_) != nccl_watchdog::state::ended ? comm_ : nullptr;
-  }
+  ncclComm_t remains() const { return comm_ != nullptr && dog_->state_of(comm_) != nccl_watchdog::state::ended ? comm_ : nullptr; }
 
   /// For destructors: what `close` would throw is printed, and the communicator then left behind.
   void close_or_print() noexcept {
@@ -181,9 +187,10 @@ class nccl_link {
   void close() {
     if (comm_ == nullptr) return;
     if (graphs_alive() > 0)
-      throw usage_error("a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
-                        "instantiated from them, before the communicator",
-                        outcome().at(rank_));
+      throw usage_error(
+          "a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
+          "instantiated from them, before the communicator",
+          outcome().at(rank_));
     const bool quiet = dog_->quiesce();
     if (quiet && !outcome().failed())
       for (const registered& one : registered_) deregister(one);
