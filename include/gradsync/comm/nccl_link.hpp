@@ -115,8 +115,8 @@ class nccl_link {
                           outcome().at(rank_));
   }
 
-  /// Before memory is given back, and after a failure: returns when the device has done all that the stream was given. Where it doesn't come
-  /// to that, this is said on the error output, a deadline later.
+  /// Before memory is given back, and after a failure: returns when the device has done all that the stream was given. Where that takes
+  /// longer than a deadline, it says so on the error output and returns.
   void settle(cuda_stream& stream) noexcept {
     try {
       const auto until = std::chrono::steady_clock::now() + dog_->patience();

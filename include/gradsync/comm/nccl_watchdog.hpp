@@ -3,10 +3,10 @@
 
 /// A thread that looks after one rank's NCCL communicators, since NCCL by itself waits for a dead or late peer for ever.
 ///
-/// Every few milliseconds it asks NCCL for asynchronous errors (ncclCommGetAsyncError), and CUDA whether the oldest piece of work that it was
-/// told of is done. An error, or a deadline that has passed, fails this rank; once any rank of the group that it can see has failed, it ends
-/// all of this rank's communicators (ncclCommAbort, or ncclCommRevoke), which ends the kernels and the calls that wait in them. The rank
-/// learns the cause at its next call.
+/// Every few milliseconds it asks NCCL for asynchronous errors (ncclCommGetAsyncError), and CUDA whether the oldest piece of work that it
+/// was told of is done. An error, or a deadline that has passed, fails this rank; once any rank of the group that it can see has failed, it
+/// ends all of this rank's communicators (ncclCommAbort, or ncclCommRevoke), which ends the kernels and the calls that wait in them. The
+/// rank learns the cause at its next call.
 ///
 /// A graph's capture is not disturbed: the thread's capture mode is relaxed, and nothing that is being captured is watched. What a graph
 /// does when it is launched, the caller can have watched: `watch` with the stream that it was launched on.
