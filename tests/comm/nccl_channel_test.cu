@@ -60,42 +60,49 @@ TEST_CASE("every strategy over sends and receives gives the bits of threads, on 
   unsigned seed = 0;
   for (const int size : {2, 3, 4, 5}) {
     const auto expected = over_threads(size);
-    for (int repeat = 0; repeat < 4; ++repeat) on_gpus(size, [&](auto& comm) {
-        std::size_t k = 0;
-        laws::each_program(comm.rank(), size, [&](program p, bool) {
-          p.fused = false;
-          auto channel = comm.open(1);
-          for (const case_of& c : cases()) {
-            const device_vector<float> buffer(c.input(comm.rank()));
-            const bool same = laws::same_bits(mean_over(comm, channel, p, c, buffer), expected[k++]);
-            CHECK_MESSAGE(same, p.name, " on ", size, " ranks, ", c.count, " elements, seed ", seed);
-          }
-        });
-      }, {}, ++seed);
+    for (int repeat = 0; repeat < 4; ++repeat)
+      on_gpus(
+          size,
+          [&](auto& comm) {
+            std::size_t k = 0;
+            laws::each_program(comm.rank(), size, [&](program p, bool) {
+              p.fused = false;
+              auto channel = comm.open(1);
+              for (const case_of& c : cases()) {
+                const device_vector<float> buffer(c.input(comm.rank()));
+                const bool same = laws::same_bits(mean_over(comm, channel, p, c, buffer), expected[k++]);
+                CHECK_MESSAGE(same, p.name, " on ", size, " ranks, ", c.count, " elements, seed ", seed);
+              }
+            });
+          },
+          {}, ++seed);
   }
 }
 
 TEST_CASE("native sums by ncclAllReduce, and the stream divides by the sum of weights that is on the device") {
   for (unsigned seed = 1; seed <= 20; ++seed)
-    on_gpus(3, [&](auto& comm) {
-      auto channel = comm.open(2);
-      const program p = native_of(comm);
-      case_of c{.count = 1000, .seed = seed, .kind = laws::numbers_kind::integers, .weighted = false};
-      const device_vector<float> a(c.input(comm.rank())), b(c.input(comm.rank()));
-      const ticket first = channel.post(p, {.buffer = a.view(), .weight = 2.0 * comm.rank(), .part = 0});
-      const ticket second = channel.post(p, {.buffer = b.view(), .weight = 2.0 * comm.rank(), .part = 1});
-      CHECK(channel.total(first) == channel.total(second));  // the same place
-      channel.stream().divide(a.view(), a.view(), channel.total(first));
-      channel.stream().divide(b.view(), b.view(), channel.total(second));
-      channel.stream().flush();
-      std::vector<float> expected(c.count);
-      for (int r = 0; r < 3; ++r)
-        for (std::size_t i = 0; i < c.count; ++i) expected[i] += c.input(r)[i];
-      for (float& x : expected) x /= 6;
-      CHECK(laws::same_bits(a.values(), expected));
-      CHECK(laws::same_bits(b.values(), expected));
-      CHECK(channel.total_weight(second) == 6);
-    }, {}, seed);
+    on_gpus(
+        3,
+        [&](auto& comm) {
+          auto channel = comm.open(2);
+          const program p = native_of(comm);
+          case_of c{.count = 1000, .seed = seed, .kind = laws::numbers_kind::integers, .weighted = false};
+          const device_vector<float> a(c.input(comm.rank())), b(c.input(comm.rank()));
+          const ticket first = channel.post(p, {.buffer = a.view(), .weight = 2.0 * comm.rank(), .part = 0});
+          const ticket second = channel.post(p, {.buffer = b.view(), .weight = 2.0 * comm.rank(), .part = 1});
+          CHECK(channel.total(first) == channel.total(second));  // the same place
+          channel.stream().divide(a.view(), a.view(), channel.total(first));
+          channel.stream().divide(b.view(), b.view(), channel.total(second));
+          channel.stream().flush();
+          std::vector<float> expected(c.count);
+          for (int r = 0; r < 3; ++r)
+            for (std::size_t i = 0; i < c.count; ++i) expected[i] += c.input(r)[i];
+          for (float& x : expected) x /= 6;
+          CHECK(laws::same_bits(a.values(), expected));
+          CHECK(laws::same_bits(b.values(), expected));
+          CHECK(channel.total_weight(second) == 6);
+        },
+        {}, seed);
 }
 
 TEST_CASE("buckets in pieces are refused") {
@@ -111,48 +118,52 @@ TEST_CASE("buckets in pieces are refused") {
 TEST_CASE("a whole step can be captured, and each launch of the graph does it anew") {
   for (unsigned seed = 1; seed <= 10; ++seed)
     for (const bool rounds : {false, true})
-      on_gpus(2, [&](auto& comm) {
-        auto channel = comm.open(1);
-        program p = rounds ? compile(ring{}, comm.rank(), 2) : native_of(comm);
-        const device_vector<float> gradient(std::vector<float>(500, 3));
-        const auto step = [&](cudaStream_t user) {
-          channel.stream().wait_for(user);
-          cursor at{.place = channel.post(p, {.buffer = gradient.view(), .weight = 1})};
-          run(p, channel, at, comm.limit());
-          if (!rounds) channel.stream().divide(gradient.view(), gradient.view(), channel.total(at.place));
-          channel.stream().release_to(user);
-          return at.place;
-        };
-        cuda_stream user(comm.device());
-        step(user.native());
-        check(cudaStreamBeginCapture(user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-        channel.stream().wait_for(user.native());
-        // What would wait for the device says so, and the capture goes on.
-        CHECK_THROWS_WITH_AS(comm.all_reduce(1), doctest::Contains("all_reduce(sum) waits for the device"), usage_error);
-        CHECK_THROWS_WITH_AS(comm.barrier(), doctest::Contains("barrier waits for the device"), usage_error);
-        CHECK_THROWS_WITH_AS(comm.allocate(256), doctest::Contains("allocate() waits for the device"), usage_error);
-        const ticket t = step(user.native());
-        CHECK_THROWS_WITH_AS(channel.total_weight(t), doctest::Contains("total_weight() waits for the device"), usage_error);
-        cudaGraph_t graph = nullptr;
-        cudaGraphExec_t executable = nullptr;
-        check(cudaStreamEndCapture(user.native(), &graph), "cudaStreamEndCapture");
-        check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-        CHECK(comm.graphs_alive() == 1);
-        CHECK_THROWS_WITH_AS(comm.close(), doctest::Contains("a CUDA graph that has captured this communicator's collectives is alive"),
-                             usage_error);
-        for (int launch = 1; launch <= 3; ++launch) {
-          const float mine = static_cast<float>(10 * launch + comm.rank());
-          check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-          device_vector<float> fresh(std::vector<float>(500, mine));
-          check(cudaMemcpyAsync(gradient.data(), fresh.data(), 500 * sizeof(float), cudaMemcpyDeviceToDevice, user.native()), "cudaMemcpyAsync");
-          check(cudaGraphLaunch(executable, user.native()), "cudaGraphLaunch");
-          comm.watch(user.native(), "graph");
-          CHECK(gradient.values() == std::vector<float>(500, static_cast<float>(10 * launch) + 0.5f));
-        }
-        check(cudaGraphExecDestroy(executable), "cudaGraphExecDestroy");
-        check(cudaGraphDestroy(graph), "cudaGraphDestroy");
-        CHECK(comm.graphs_alive() == 0);
-      }, {}, seed);
+      on_gpus(
+          2,
+          [&](auto& comm) {
+            auto channel = comm.open(1);
+            program p = rounds ? compile(ring{}, comm.rank(), 2) : native_of(comm);
+            const device_vector<float> gradient(std::vector<float>(500, 3));
+            const auto step = [&](cudaStream_t user) {
+              channel.stream().wait_for(user);
+              cursor at{.place = channel.post(p, {.buffer = gradient.view(), .weight = 1})};
+              run(p, channel, at, comm.limit());
+              if (!rounds) channel.stream().divide(gradient.view(), gradient.view(), channel.total(at.place));
+              channel.stream().release_to(user);
+              return at.place;
+            };
+            cuda_stream user(comm.device());
+            step(user.native());
+            check(cudaStreamBeginCapture(user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+            channel.stream().wait_for(user.native());
+            // What would wait for the device says so, and the capture goes on.
+            CHECK_THROWS_WITH_AS(comm.all_reduce(1), doctest::Contains("all_reduce(sum) waits for the device"), usage_error);
+            CHECK_THROWS_WITH_AS(comm.barrier(), doctest::Contains("barrier waits for the device"), usage_error);
+            CHECK_THROWS_WITH_AS(comm.allocate(256), doctest::Contains("allocate() waits for the device"), usage_error);
+            const ticket t = step(user.native());
+            CHECK_THROWS_WITH_AS(channel.total_weight(t), doctest::Contains("total_weight() waits for the device"), usage_error);
+            cudaGraph_t graph = nullptr;
+            cudaGraphExec_t executable = nullptr;
+            check(cudaStreamEndCapture(user.native(), &graph), "cudaStreamEndCapture");
+            check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+            CHECK(comm.graphs_alive() == 1);
+            CHECK_THROWS_WITH_AS(comm.close(), doctest::Contains("a CUDA graph that has captured this communicator's collectives is alive"),
+                                 usage_error);
+            for (int launch = 1; launch <= 3; ++launch) {
+              const float mine = static_cast<float>(10 * launch + comm.rank());
+              check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+              device_vector<float> fresh(std::vector<float>(500, mine));
+              check(cudaMemcpyAsync(gradient.data(), fresh.data(), 500 * sizeof(float), cudaMemcpyDeviceToDevice, user.native()),
+                    "cudaMemcpyAsync");
+              check(cudaGraphLaunch(executable, user.native()), "cudaGraphLaunch");
+              comm.watch(user.native(), "graph");
+              CHECK(gradient.values() == std::vector<float>(500, static_cast<float>(10 * launch) + 0.5f));
+            }
+            check(cudaGraphExecDestroy(executable), "cudaGraphExecDestroy");
+            check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+            CHECK(comm.graphs_alive() == 0);
+          },
+          {}, seed);
 }
 
 TEST_CASE("what a strategy has no staging memory for yet cannot be captured") {

@@ -54,6 +54,15 @@ void on_gpus(int size, F&& body, nccl_options options = {}, unsigned seed = 1, c
   for (const std::string& one : left) CHECK_MESSAGE(one.empty(), one);
 }
 
+/// One rank on device 0, in a new world.
+inline std::shared_ptr<detail::nccl_link> alone(const nccl_options& options = {}) {
+  standin::reset();
+  standin::nccl::set({});
+  const auto world = std::make_shared<detail::nccl_world>(1, options, std::make_shared<detail::failure>(1, options.clock));
+  const auto dog = std::make_shared<detail::nccl_watchdog>(0, 0, options, world->outcome);
+  return std::make_shared<detail::nccl_link>(detail::connect(detail::new_unique_id(), 0, 1, options), 0, world, dog);
+}
+
 /// Elements on the current device.
 template <class T>
 class device_vector {

@@ -34,14 +34,17 @@ void settled(Comm& comm, nccl_channel& channel, const program& p, const buffer_v
 template <class F>
 std::vector<std::string> texts_of(int size, F&& body, nccl_options options = soon, const standin::nccl::policy& policy = {}) {
   std::vector<std::string> texts(static_cast<std::size_t>(size));
-  CHECK_THROWS(on_gpus(size, [&](auto& comm) {
-    try {
-      body(comm);
-    } catch (const std::exception& e) {
-      texts[static_cast<std::size_t>(comm.rank())] = e.what();
-      throw;
-    }
-  }, options, 1, policy));
+  CHECK_THROWS(on_gpus(
+      size,
+      [&](auto& comm) {
+        try {
+          body(comm);
+        } catch (const std::exception& e) {
+          texts[static_cast<std::size_t>(comm.rank())] = e.what();
+          throw;
+        }
+      },
+      options, 1, policy));
   return texts;
 }
 
@@ -67,8 +70,8 @@ TEST_CASE("each rank has a thread, a device and a communicator of its own") {
 
 TEST_CASE("minimum and maximum of thread blocks are given together") {
   for (const auto& [min, max] : {std::pair(4, 0), std::pair(0, 4), std::pair(8, 4)})
-    CHECK_THROWS_WITH_AS(nccl_group({0, 1}, {.min_ctas = min, .max_ctas = max}), doctest::Contains("give both, the lower one first, or neither"),
-                         usage_error);
+    CHECK_THROWS_WITH_AS(nccl_group({0, 1}, {.min_ctas = min, .max_ctas = max}),
+                         doctest::Contains("give both, the lower one first, or neither"), usage_error);
   on_gpus(2, [](auto& comm) { CHECK(comm.all_reduce(1) == 2); }, {.min_ctas = 4, .max_ctas = 8});
 }
 
@@ -95,20 +98,23 @@ TEST_CASE("parts of a group are communicators, which number and name their ranks
 TEST_CASE("memory is made for NCCL and registered, and what was obtained can be seen") {
   const auto described = [](nccl_registration how, const standin::nccl::policy& policy) {
     std::string text;
-    on_gpus(2, [&](auto& comm) {
-      const aligned_bytes memory = comm.allocate(100'000);
-      CHECK(memory.size() == 100'000);
-      CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0);
-      std::vector<float> zeros(25'000, 1);
-      check(cudaMemcpy(zeros.data(), memory.data(), memory.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-      CHECK(zeros == std::vector<float>(25'000));
-      if (comm.rank() == 0) text = comm.describe();
-    }, {.registration = how}, 1, policy);
+    on_gpus(
+        2,
+        [&](auto& comm) {
+          const aligned_bytes memory = comm.allocate(100'000);
+          CHECK(memory.size() == 100'000);
+          CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0);
+          std::vector<float> zeros(25'000, 1);
+          check(cudaMemcpy(zeros.data(), memory.data(), memory.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+          CHECK(zeros == std::vector<float>(25'000));
+          if (comm.rank() == 0) text = comm.describe();
+        },
+        {.registration = how}, 1, policy);
     return text;
   };
-  CHECK(described(nccl_registration::automatic, {}) ==
-        "rank 0 of 2 on device 0, NCCL " + std::to_string(NCCL_MAJOR) + "." + std::to_string(NCCL_MINOR) + "." + std::to_string(NCCL_PATCH) +
-            "\n100000 bytes from ncclMemAlloc, registered locally\n");
+  CHECK(described(nccl_registration::automatic, {}) == "rank 0 of 2 on device 0, NCCL " + std::to_string(NCCL_MAJOR) + "." +
+                                                           std::to_string(NCCL_MINOR) + "." + std::to_string(NCCL_PATCH) +
+                                                           "\n100000 bytes from ncclMemAlloc, registered locally\n");
   expect(described(nccl_registration::window, {}), {"from ncclMemAlloc, registered as a window"});
   expect(described(nccl_registration::window, {.windows_work = false}), {"from ncclMemAlloc, registered locally"});
   expect(described(nccl_registration::window, {.windows_work = false, .local_works = false}), {"not registered"});
@@ -124,6 +130,7 @@ TEST_CASE("memory may outlive its communicator") {
       memory = part.allocate(512);
     }
     check(cudaMemset(memory.data(), 1, memory.size()), "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   });
 }
 
@@ -150,19 +157,22 @@ TEST_CASE("a communicator can be closed early, and then refuses to be used") {
 TEST_CASE("an exception on one rank ends the waits of all others, which quote it") {
   for (const bool in_bucket : {false, true}) {
     std::vector<std::string> texts(3);
-    CHECK_THROWS_AS(on_gpus(3, [&](auto& comm) {
-      comm.barrier();
-      if (comm.rank() == 1) throw std::domain_error("the batch is not a number");
-      auto channel = comm.open(1);
-      const device_vector<float> buffer(std::vector<float>(100));
-      try {
-        in_bucket ? settled(comm, channel, compile(ring{}, comm.rank(), 3), buffer.view()) : comm.barrier();
-      } catch (const transport_error& e) {
-        texts[static_cast<std::size_t>(comm.rank())] = e.what();
-        channel.leave();
-        throw;
-      }
-    }, {.deadline = 60s}), std::domain_error);
+    CHECK_THROWS_AS(on_gpus(3,
+                            [&](auto& comm) {
+                              comm.barrier();
+                              if (comm.rank() == 1) throw std::domain_error("the batch is not a number");
+                              try {
+                                auto channel = comm.open(1);
+                                const device_vector<float> buffer(std::vector<float>(100));
+                                in_bucket ? settled(comm, channel, compile(ring{}, comm.rank(), 3), buffer.view()) : comm.barrier();
+                                channel.leave();
+                              } catch (const transport_error& e) {
+                                texts[static_cast<std::size_t>(comm.rank())] = e.what();
+                                throw;
+                              }
+                            },
+                            {.deadline = 60s}),
+                    std::domain_error);
     for (const int rank : {0, 2})
       expect(texts[static_cast<std::size_t>(rank)], {"rank " + std::to_string(rank) + "]", "rank 1 failed: the batch is not a number"});
   }
@@ -170,56 +180,67 @@ TEST_CASE("an exception on one rank ends the waits of all others, which quote it
 
 TEST_CASE("a rank that returns early is named") {
   std::vector<std::string> texts(2);
-  CHECK_THROWS_AS(on_gpus(2, [&](auto& comm) {
-    comm.barrier();
-    if (comm.rank() == 1) return;
-    try {
-      comm.barrier();
-    } catch (const transport_error& e) {
-      texts[0] = e.what();
-      throw;
-    }
-  }, {.deadline = 60s}), transport_error);
+  CHECK_THROWS_AS(on_gpus(2,
+                          [&](auto& comm) {
+                            comm.barrier();
+                            if (comm.rank() == 1) return;
+                            try {
+                              comm.barrier();
+                            } catch (const transport_error& e) {
+                              texts[0] = e.what();
+                              throw;
+                            }
+                          },
+                          {.deadline = 60s}),
+                  transport_error);
   expect(texts[0], {"gradsync[rank 0]: rank 1 has returned from its function and takes no part any more"});
 }
 
 TEST_CASE("a late rank ends in a timeout that names it and the collective, on every rank") {
   std::atomic<bool> released{false};
   std::vector<std::string> texts(3);
-  CHECK_THROWS_AS(on_gpus(3, [&](auto& comm) {
-    auto channel = comm.open(1);
-    const device_vector<float> buffer(std::vector<float>(100));
-    const program p = compile(native{}, comm.rank(), 3);
-    try {
-      settled(comm, channel, p, buffer.view());
-      while (comm.rank() == 2 && !released && !comm.failed()) std::this_thread::sleep_for(1ms);
-      settled(comm, channel, p, buffer.view());
-    } catch (const error& e) {
-      texts[static_cast<std::size_t>(comm.rank())] = e.what();
-      throw;
-    }
-  }, soon), timeout_error);
+  CHECK_THROWS_AS(on_gpus(
+                      3,
+                      [&](auto& comm) {
+                        auto channel = comm.open(1);
+                        const device_vector<float> buffer(std::vector<float>(100));
+                        const program p = compile(native{}, comm.rank(), 3);
+                        try {
+                          settled(comm, channel, p, buffer.view());
+                          while (comm.rank() == 2 && !released && !comm.failed()) std::this_thread::sleep_for(1ms);
+                          settled(comm, channel, p, buffer.view());
+                        } catch (const error& e) {
+                          texts[static_cast<std::size_t>(comm.rank())] = e.what();
+                          throw;
+                        }
+                      },
+                      soon),
+                  timeout_error);
   const std::string cause = "rank 2 did not come before the deadline of 400 ms (all-reduce, collective 1 of this communicator)";
   for (const std::string& text : texts) expect(text, {cause});
 }
 
 TEST_CASE("ranks of one process that ask for different things find out at once") {
   const auto mismatch = [](auto mine) {
-    return texts_of(3, [&](auto& comm) {
-      auto channel = comm.open(1);
-      const device_vector<float> buffer(std::vector<float>(static_cast<std::size_t>(mine(comm.rank()))));
-      settled(comm, channel, compile(native{}, comm.rank(), 3), buffer.view());
-    }, {.deadline = 60s});
+    return texts_of(3,
+                    [&](auto& comm) {
+                      auto channel = comm.open(1);
+                      const device_vector<float> buffer(std::vector<float>(static_cast<std::size_t>(mine(comm.rank()))));
+                      settled(comm, channel, compile(native{}, comm.rank(), 3), buffer.view());
+                    },
+                    {.deadline = 60s});
   };
   for (const std::string& text : mismatch([](int rank) { return rank == 2 ? 7 : 9; }))
     expect(text, {"ncclAllReduce of 7 elements of float32", "ncclAllReduce of 9 elements of float32", "make the same calls"});
-  const auto order = texts_of(2, [](auto& comm) {
-    auto channel = comm.open(1);
-    const device_vector<float> buffer(std::vector<float>(100));
-    if (comm.rank() == 0) comm.barrier();
-    settled(comm, channel, compile(native{}, comm.rank(), 2), buffer.view());
-    if (comm.rank() == 1) comm.barrier();
-  }, {.deadline = 60s});
+  const auto order = texts_of(2,
+                              [](auto& comm) {
+                                auto channel = comm.open(1);
+                                const device_vector<float> buffer(std::vector<float>(100));
+                                if (comm.rank() == 0) comm.barrier();
+                                settled(comm, channel, compile(native{}, comm.rank(), 2), buffer.view());
+                                if (comm.rank() == 1) comm.barrier();
+                              },
+                              {.deadline = 60s});
   for (const std::string& text : order) expect(text, {"barrier of 1 elements of uint8", "ncclAllReduce of 100 elements"});
 }
 
@@ -260,11 +281,13 @@ TEST_CASE("between processes a difference in host values is found by the ranks, 
 }
 
 TEST_CASE("an asynchronous error of NCCL fails all ranks with its text") {
-  const auto texts = texts_of(3, [](auto& comm) {
-    auto channel = comm.open(1);
-    const device_vector<float> buffer(std::vector<float>(100));
-    for (int i = 0; i < 5; ++i) settled(comm, channel, compile(native{}, comm.rank(), 3), buffer.view());
-  }, {.deadline = 60s}, {.failing_rank = 1, .failing_operation = 3});
+  const auto texts = texts_of(3,
+                              [](auto& comm) {
+                                auto channel = comm.open(1);
+                                const device_vector<float> buffer(std::vector<float>(100));
+                                for (int i = 0; i < 5; ++i) settled(comm, channel, compile(native{}, comm.rank(), 3), buffer.view());
+                              },
+                              {.deadline = 60s}, {.failing_rank = 1, .failing_operation = 3});
   expect(texts[1], {"gradsync[rank 1]", "NCCL reports an asynchronous error: remote process exited"});
   for (const int rank : {0, 2}) expect(texts[static_cast<std::size_t>(rank)], {"rank 1 failed", "NCCL reports an asynchronous error"});
 }
@@ -272,24 +295,26 @@ TEST_CASE("an asynchronous error of NCCL fails all ranks with its text") {
 TEST_CASE("after a failure the ranks that live on can shrink a revoked communicator, not an aborted one") {
   for (const nccl_ending ending : {nccl_ending::revoke, nccl_ending::abort}) {
     std::atomic<int> shrunk{0};
-    CHECK_THROWS(on_gpus(3, [&](auto& comm) {
-      comm.barrier();
-      if (comm.rank() == 1) throw std::runtime_error("its device is lost");
-      try {
-        comm.barrier();
-      } catch (const transport_error&) {
-        const int lost[] = {1};
-        if (ending == nccl_ending::abort) {
-          CHECK_THROWS_WITH_AS(comm.shrink(lost), doctest::Contains("the communicator has been aborted"), usage_error);
-        } else {
-          auto rest = comm.shrink(lost);
-          CHECK(rest.size() == 2);
-          CHECK(rest.rank() == comm.rank() / 2);
-          CHECK(rest.all_reduce(1) == 2);
-          ++shrunk;
-        }
-      }
-    }, {.deadline = 60s, .on_failure = ending}));
+    CHECK_THROWS(on_gpus(3,
+                         [&](auto& comm) {
+                           comm.barrier();
+                           if (comm.rank() == 1) throw std::runtime_error("its device is lost");
+                           try {
+                             comm.barrier();
+                           } catch (const transport_error&) {
+                             const int lost[] = {1};
+                             if (ending == nccl_ending::abort) {
+                               CHECK_THROWS_WITH_AS(comm.shrink(lost), doctest::Contains("the communicator has been aborted"), usage_error);
+                             } else {
+                               auto rest = comm.shrink(lost);
+                               CHECK(rest.size() == 2);
+                               CHECK(rest.rank() == comm.rank() / 2);
+                               CHECK(rest.all_reduce(1) == 2);
+                               ++shrunk;
+                             }
+                           }
+                         },
+                         {.deadline = 60s, .on_failure = ending}));
     CHECK(shrunk == (ending == nccl_ending::revoke ? 2 : 0));
   }
 }
@@ -299,7 +324,8 @@ TEST_CASE("a healthy communicator can be shrunk") {
   on_gpus(4, [&](auto& comm) {
     comm.barrier();
     const int excluded[] = {3, 0};
-    if (comm.rank() == 0) CHECK_THROWS_WITH_AS(comm.shrink(excluded), doctest::Contains("this rank is one of those to be excluded"), usage_error);
+    if (comm.rank() == 0)
+      CHECK_THROWS_WITH_AS(comm.shrink(excluded), doctest::Contains("this rank is one of those to be excluded"), usage_error);
     if (comm.rank() == 0 || comm.rank() == 3) {
       while (done < 2) std::this_thread::sleep_for(1ms);
       return;

@@ -138,9 +138,8 @@ TEST_CASE("collectives in another order on one rank, or of another count, type o
   CHECK(hangs([&](const rank_state& r) { sum(r, r.rank == 0 ? r.a : r.b, r.rank == 0 ? 10 : 20), sum(r, r.a, r.rank == 0 ? 20 : 10); }));
   CHECK(hangs([&](const rank_state& r) { sum(r, r.a, r.rank == 0 ? 10 : 11); }));
   CHECK(hangs([&](const rank_state& r) { sum(r, r.a, 10, r.rank == 0 ? ncclFloat32 : ncclInt32); }));
-  CHECK(hangs([&](const rank_state& r) {
-    r.rank == 0 ? sum(r, r.a, 10) : ncclBroadcast(r.a, r.a, 10, ncclFloat32, 0, r.comm, r.communication);
-  }));
+  CHECK(hangs(
+      [&](const rank_state& r) { r.rank == 0 ? sum(r, r.a, 10) : ncclBroadcast(r.a, r.a, 10, ncclFloat32, 0, r.comm, r.communication); }));
   CHECK(hangs([&](const rank_state& r) {  // both send first, outside a group
     ncclSend(r.a, 10, ncclFloat32, 1 - r.rank, r.comm, r.communication);
     ncclRecv(r.b, 10, ncclFloat32, 1 - r.rank, r.comm, r.communication);
@@ -230,22 +229,23 @@ TEST_CASE("a sum over four ranks is the same on all ranks, but not the tree's") 
   const float inputs[] = {1e8f, 1, -1e8f, 1};
   std::vector<std::vector<float>> results(4);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < 4; ++rank) threads.emplace_back([&, rank] {
-    cudaSetDevice(rank);
-    ncclComm_t comm = nullptr;
-    CHECK(ncclCommInitRank(&comm, 4, id, rank) == ncclSuccess);
-    float* p = nullptr;
-    cudaMalloc(reinterpret_cast<void**>(&p), 400);
-    const std::vector<float> mine(100, inputs[rank]);
-    cudaMemcpy(p, mine.data(), 400, cudaMemcpyHostToDevice);
-    ncclAllReduce(p, p, 100, ncclFloat32, ncclSum, comm, nullptr);
-    cudaStreamSynchronize(nullptr);
-    results[static_cast<std::size_t>(rank)].resize(100);
-    cudaMemcpy(results[static_cast<std::size_t>(rank)].data(), p, 400, cudaMemcpyDeviceToHost);
-    CHECK(ncclCommFinalize(comm) == ncclSuccess);
-    CHECK(ncclCommDestroy(comm) == ncclSuccess);
-    cudaFree(p);
-  });
+  for (int rank = 0; rank < 4; ++rank)
+    threads.emplace_back([&, rank] {
+      cudaSetDevice(rank);
+      ncclComm_t comm = nullptr;
+      CHECK(ncclCommInitRank(&comm, 4, id, rank) == ncclSuccess);
+      float* p = nullptr;
+      cudaMalloc(reinterpret_cast<void**>(&p), 400);
+      const std::vector<float> mine(100, inputs[rank]);
+      cudaMemcpy(p, mine.data(), 400, cudaMemcpyHostToDevice);
+      ncclAllReduce(p, p, 100, ncclFloat32, ncclSum, comm, nullptr);
+      cudaStreamSynchronize(nullptr);
+      results[static_cast<std::size_t>(rank)].resize(100);
+      cudaMemcpy(results[static_cast<std::size_t>(rank)].data(), p, 400, cudaMemcpyDeviceToHost);
+      CHECK(ncclCommFinalize(comm) == ncclSuccess);
+      CHECK(ncclCommDestroy(comm) == ncclSuccess);
+      cudaFree(p);
+    });
   for (std::thread& t : threads) t.join();
   for (const auto& result : results) CHECK(result == results[0]);
   CHECK(results[0] != std::vector<float>(100, (inputs[0] + inputs[1]) + (inputs[2] + inputs[3])));

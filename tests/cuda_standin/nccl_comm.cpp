@@ -15,8 +15,9 @@
 
 namespace standin::nccl {
 
-std::mutex state;
-std::condition_variable changed;
+// A thread that was left behind may still wait when the program ends.
+std::mutex& state = *new std::mutex;
+std::condition_variable& changed = *new std::condition_variable;
 policy current;
 std::uint64_t operations_begun = 0;
 
@@ -95,7 +96,8 @@ ncclResult_t meet(const std::string& name, int expected, int rank, table::seat s
 // nccl.h: NCCL_CONFIG_INITIALIZER must have been assigned. init.cc: minCTAs and maxCTAs are refused unless both are set, and ordered.
 ncclResult_t look_at(const ncclConfig_t* config) {
   if (config == nullptr) return ncclSuccess;
-  if (config->magic != 0xcafebeef || config->size > sizeof(ncclConfig_t)) return refuse(ncclInvalidArgument, "a config that was not initialised");
+  if (config->magic != 0xcafebeef || config->size > sizeof(ncclConfig_t))
+    return refuse(ncclInvalidArgument, "a config that was not initialised");
   const bool min = config->minCTAs != NCCL_CONFIG_UNDEF_INT, max = config->maxCTAs != NCCL_CONFIG_UNDEF_INT;
   if (min != max || (min && (config->minCTAs <= 0 || config->minCTAs > config->maxCTAs))) return ncclInvalidArgument;
   if (config->blocking == 0) return refuse(ncclInvalidArgument, "communicators that don't block are not modelled");
@@ -163,7 +165,8 @@ std::vector<std::string> faults() {
 
 int alive() {
   const std::lock_guard hold(state);
-  return static_cast<int>(std::count_if(communicators.begin(), communicators.end(), [](const ncclComm* c) { return c->now != ncclComm::phase::gone; }));
+  return static_cast<int>(
+      std::count_if(communicators.begin(), communicators.end(), [](const ncclComm* c) { return c->now != ncclComm::phase::gone; }));
 }
 
 std::uint64_t begun() {
@@ -207,7 +210,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   const inside here(comm, "ncclCommSplit");
   if (here.result != ncclSuccess) return here.result;
   if (const ncclResult_t bad = look_at(config); bad != ncclSuccess) return bad;
-  const std::string name = "split " + std::to_string(reinterpret_cast<std::uintptr_t>(comm->ranks.get())) + " " + std::to_string(comm->divisions++);
+  const std::string name =
+      "split " + std::to_string(reinterpret_cast<std::uintptr_t>(comm->ranks.get())) + " " + std::to_string(comm->divisions++);
   return meet(name, comm->ranks->size, comm->rank, {color, key, new_communicator()}, made);
 }
 
@@ -250,7 +254,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const std::lock_guard hold(state);
   if (!known(comm) || comm->now == ncclComm::phase::gone) return ncclInvalidArgument;
   look_at_leavings(comm, "ncclCommDestroy");
-  if (comm->now == ncclComm::phase::ready && *comm->outstanding > 0) fault("ncclCommDestroy of " + describe(comm) + " before its operations are done");
+  if (comm->now == ncclComm::phase::ready && *comm->outstanding > 0)
+    fault("ncclCommDestroy of " + describe(comm) + " before its operations are done");
   comm->now = ncclComm::phase::gone;
   return ncclSuccess;
 }
@@ -296,8 +301,13 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 const char* ncclGetErrorString(ncclResult_t result) {
-  constexpr const char* texts[] = {"no error",         "unhandled cuda error", "unhandled system error", "internal error",
-                                   "invalid argument", "invalid usage",        "remote process exited or there was a network error",
+  constexpr const char* texts[] = {"no error",
+                                   "unhandled cuda error",
+                                   "unhandled system error",
+                                   "internal error",
+                                   "invalid argument",
+                                   "invalid usage",
+                                   "remote process exited or there was a network error",
                                    "NCCL operation in progress"};
   return texts[result];
 }
@@ -308,14 +318,16 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank =
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) { return *device = comm->device, ncclSuccess; }
 
 ncclResult_t ncclMemAlloc(void** p, size_t size) {
-  return current.memory_works && cudaMalloc(p, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+  const std::size_t pages = (size + 4095) / 4096 * 4096;  // nccl.h: it may be larger than what was asked for
+  return current.memory_works && cudaMalloc(p, pages) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t ncclMemFree(void* p) {
   {
     const std::lock_guard hold(state);
     for (const ncclComm* comm : communicators)
       for (const auto& [handle, range] : comm->registered)
-        if (comm->now != ncclComm::phase::gone && range.first == p) fault("ncclMemFree of memory that " + describe(comm) + " has registered");
+        if (comm->now != ncclComm::phase::gone && range.first == p)
+          fault("ncclMemFree of memory that " + describe(comm) + " has registered");
   }
   return cudaFree(p) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }

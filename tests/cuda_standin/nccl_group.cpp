@@ -36,11 +36,13 @@ ncclResult_t look_at(const ncclComm* comm, const task& t) {
   int device = -1;
   cudaGetDevice(&device);
   // User guide, "Thread safety" and "Creating a communicator": the communicator's device has to be current.
-  if (device != comm->device) return refuse(ncclInvalidUsage, name + " with device " + std::to_string(device) + " current, not the communicator's");
+  if (device != comm->device)
+    return refuse(ncclInvalidUsage, name + " with device " + std::to_string(device) + " current, not the communicator's");
   if (t.peer < 0 || t.peer >= comm->ranks->size) return refuse(ncclInvalidArgument, name + ": no rank " + std::to_string(t.peer));
   if (!t.collective() && t.peer == comm->rank) return refuse(ncclInvalidArgument, name + " to oneself");
   const bool sums = t.what == call::all_reduce || t.what == call::reduce || t.what == call::reduce_scatter;
-  if (sums && t.op != ncclSum && t.op != ncclMin && t.op != ncclMax) return refuse(ncclInvalidArgument, name + ": this operation is not modelled");
+  if (sums && t.op != ncclSum && t.op != ncclMin && t.op != ncclMax)
+    return refuse(ncclInvalidArgument, name + ": this operation is not modelled");
   if (sums && bytes_of(t.type) == 2) return refuse(ncclInvalidArgument, name + ": this type is not modelled");
   if (input_bytes(t, comm->rank, comm->ranks->size) > 0 && !lies_on(comm->device, t.from))
     return refuse(ncclInvalidArgument, name + " of memory that is not the device's");
@@ -78,7 +80,7 @@ ncclResult_t enqueue(ncclComm* comm, const task& t) {
     const inside here(comm, name_of(t.what).c_str());
     result = here.result;
     if (result == ncclSuccess) result = look_at(comm, t);
-    std::this_thread::yield();  // so that a second thread is met
+    std::this_thread::yield();                   // so that a second thread is met
     if (result == ncclSuccess && t.count > 0) {  // count 0: enqueue.cc drops it before it becomes a task
       const std::lock_guard hold(state);
       ++comm->calls;  // until the group ends
@@ -120,7 +122,8 @@ ncclResult_t ncclGroupEnd() {
   return --standin::nccl::open.depth > 0 ? ncclSuccess : standin::nccl::flush();
 }
 
-ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
   return standin::nccl::enqueue(comm, {call::all_reduce, from, to, count, type, op, 0, stream});
 }
 ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,

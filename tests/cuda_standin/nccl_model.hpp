@@ -40,9 +40,7 @@ struct task {
   cudaStream_t stream;
 
   bool collective() const { return what != call::send && what != call::recv; }
-  bool same_call(const task& b) const {
-    return what == b.what && count == b.count && type == b.type && op == b.op && peer == b.peer;
-  }
+  bool same_call(const task& b) const { return what == b.what && count == b.count && type == b.type && op == b.op && peer == b.peer; }
 };
 
 std::size_t bytes_of(ncclDataType_t type);
@@ -53,7 +51,7 @@ using bytes = std::vector<std::byte>;
 
 /// A collective as all ranks see it, from the first rank's arrival to the last one's departure.
 struct meeting {
-  std::vector<std::optional<task>> parts;      // by rank
+  std::vector<std::optional<task>> parts;    // by rank
   std::vector<std::optional<bytes>> inputs;  // by rank, as they were when they were read
   int left = 0;
 
@@ -72,13 +70,13 @@ struct wire {
 struct clique {
   explicit clique(int ranks) : size(ranks), members(static_cast<std::size_t>(ranks)) {}
   int size;
-  std::vector<ncclComm*> members;               // by rank
-  std::map<std::uint64_t, meeting> meetings;    // by number of the collective
-  std::map<std::pair<int, int>, wire> wires;    // by sender and receiver
+  std::vector<ncclComm*> members;             // by rank
+  std::map<std::uint64_t, meeting> meetings;  // by number of the collective
+  std::map<std::pair<int, int>, wire> wires;  // by sender and receiver
 };
 
-extern std::mutex state;
-extern std::condition_variable changed;
+extern std::mutex& state;
+extern std::condition_variable& changed;
 extern policy current;
 extern std::uint64_t operations_begun;
 

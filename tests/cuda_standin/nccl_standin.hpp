@@ -25,10 +25,10 @@
 namespace standin::nccl {
 
 struct policy {
-  bool memory_works = true;     ///< ncclMemAlloc
-  bool windows_work = true;     ///< else ncclCommWindowRegister succeeds and leaves the handle untouched
-  bool local_works = true;      ///< ncclCommRegister
-  int failing_rank = -1;        ///< of the first communicator made after this; its rank whose operation `failing_operation` fails
+  bool memory_works = true;  ///< ncclMemAlloc
+  bool windows_work = true;  ///< else ncclCommWindowRegister succeeds and leaves the handle untouched
+  bool local_works = true;   ///< ncclCommRegister
+  int failing_rank = -1;     ///< of the first communicator made after this; its rank whose operation `failing_operation` fails
   std::uint64_t failing_operation = 0;
   ncclResult_t failure = ncclRemoteError;
 };

@@ -175,16 +175,20 @@ struct flight {
 }  // namespace
 
 std::string name_of(call what) {
-  constexpr const char* names[] = {"ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclAllGather", "ncclReduceScatter",
-                                   "ncclSend",      "ncclRecv"};
+  constexpr const char* names[] = {"ncclAllReduce",     "ncclReduce", "ncclBroadcast", "ncclAllGather",
+                                   "ncclReduceScatter", "ncclSend",   "ncclRecv"};
   return names[static_cast<int>(what)];
 }
 
 std::size_t bytes_of(ncclDataType_t type) {
   switch (type) {
-    case ncclInt8: case ncclUint8: return 1;
-    case ncclFloat16: case ncclBfloat16: return 2;
-    case ncclInt32: case ncclUint32: case ncclFloat32: return 4;
+    case ncclInt8:
+    case ncclUint8: return 1;
+    case ncclFloat16:
+    case ncclBfloat16: return 2;
+    case ncclInt32:
+    case ncclUint32:
+    case ncclFloat32: return 4;
     default: return 8;
   }
 }
@@ -227,7 +231,8 @@ bytes result_of(const meeting& m, int rank) {
     case call::reduce: return rank == t.peer ? ring_sum(m, t.type, t.op, t.count) : bytes{};
     case call::reduce_scatter: {
       const bytes all = ring_sum(m, t.type, t.op, t.count * at(size));
-      return bytes(all.begin() + static_cast<std::ptrdiff_t>(one * at(rank)), all.begin() + static_cast<std::ptrdiff_t>(one * at(rank + 1)));
+      return bytes(all.begin() + static_cast<std::ptrdiff_t>(one * at(rank)),
+                   all.begin() + static_cast<std::ptrdiff_t>(one * at(rank + 1)));
     }
     default: {
       bytes all;
@@ -268,9 +273,12 @@ void launch(ncclComm* comm, std::vector<task> tasks) {
       return r.enqueue(s, {.what = what, .run = run, .reaches = {comm->device}, .ready = ready});
     });
   };
-  enqueue("nccl begins", [f, counted] { f->arrive(); }, [f] { return f->may_begin(); });
-  enqueue("nccl reads", [f, counted] { f->take(); }, [f] { return f->all_there(); });
-  enqueue("nccl writes", [f, counted] { f->give(), f->end(); }, [f] { return f->all_read(); });
+  enqueue(
+      "nccl begins", [f, counted] { f->arrive(); }, [f] { return f->may_begin(); });
+  enqueue(
+      "nccl reads", [f, counted] { f->take(); }, [f] { return f->all_there(); });
+  enqueue(
+      "nccl writes", [f, counted] { f->give(), f->end(); }, [f] { return f->all_read(); });
 }
 
 }  // namespace standin::nccl

@@ -145,7 +145,8 @@ void same_on_gpus(int ranks, const Rule& rule, const training& t, int seeds, uns
   std::vector<gradients> expected;
   thread_group(ranks).run([&](auto& comm) { train_on_threads(comm, rule, t, expected); });
   for (int s = 0; s < seeds; ++s)
-    on_gpus(ranks, [&](auto& comm) { train_on_gpus(comm, rule, t, expected); }, {}, first_seed + static_cast<unsigned>(s));
+    on_gpus(
+        ranks, [&](auto& comm) { train_on_gpus(comm, rule, t, expected); }, {}, first_seed + static_cast<unsigned>(s));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ struct proved_program {
 };
 
 /// Proves the strategy for the communicator's size (256 ranks: within 50 ms) and compiles this rank's program; a fused one for its rounds,
-/// where the communicator has no pass of its own. `usage_error` if the strategy is wrong, with the first violation in words.
+/// where the communicator has no pass of its own. Where that pass adds in another order than the strategy, and says so
+/// (`fused_is_canonical`), the bits are no more than agreed. `usage_error` if the strategy is wrong, with the first violation in words.
 template <transport Communicator, strategy Strategy>
 proved_program prove(const Communicator& communicator, const Strategy& strategy) {
   const int rank = communicator.rank(), size = communicator.size();
@@ -53,6 +54,9 @@ proved_program prove(const Communicator& communicator, const Strategy& strategy)
                       place_of(communicator, rank));
   proved_program proved{compile(strategy, rank, size), p.reproducibility};
   if constexpr (!fused_channel<decltype(std::declval<Communicator&>().open(1))>) proved.steps.fused = false;
+  else if constexpr (requires { channel_of<Communicator>::fused_is_canonical; })
+    if (proved.steps.fused && size > 2 && !channel_of<Communicator>::fused_is_canonical)
+      proved.reproducibility = std::min(proved.reproducibility, level::agreed);
   return proved;
 }
 

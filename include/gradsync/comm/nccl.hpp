@@ -62,8 +62,8 @@ class nccl_group {
         try {
           f(comm);
         } catch (...) {  // told before this rank's communicator ends, so that none takes the end for the cause
-          host.fail(std::current_exception());
           outcome->conclude(rank, std::current_exception());
+          host.fail(outcome->cause());  // which may be another rank's, or the watchdog's
           outcome->leave(rank);
           throw;
         }

@@ -50,6 +50,14 @@ class nccl_channel {
         weights_(std::make_unique<detail::nccl_weights>(link_->device(), size, std::bit_ceil(2 * std::max<std::size_t>(slots, 1)))) {
     link_->add_stream(stream_);
   }
+  ~nccl_channel() {
+    if (link_ != nullptr) link_->settle(*stream_);  // which still uses the memory below
+  }
+  nccl_channel(nccl_channel&&) = default;
+  nccl_channel& operator=(nccl_channel&& other) noexcept {
+    std::destroy_at(this);
+    return *std::construct_at(this, std::move(other));
+  }
 
   cuda_stream& stream() { return *stream_; }
 
@@ -85,7 +93,7 @@ class nccl_channel {
   }
 
   /// Waits until the device has left this rank's buffers.
-  void leave() { link_->settle(); }
+  void leave() { link_->settle(*stream_); }
 
   std::size_t scratch_bytes() const { return weights_->bytes() + capacity_; }
 
@@ -235,9 +243,9 @@ class nccl_channel {
   std::shared_ptr<cuda_stream> stream_;
   std::unique_ptr<detail::nccl_weights> weights_;
   std::uint32_t sequence_ = 0;
-  bool weighs_ = false;             // the weights have still to be gathered for the collective that is being posted
-  std::vector<stretch> incoming_;   // of a round, in its order
-  std::vector<extent> extents_;     // scratch
+  bool weighs_ = false;            // the weights have still to be gathered for the collective that is being posted
+  std::vector<stretch> incoming_;  // of a round, in its order
+  std::vector<extent> extents_;    // scratch
   std::vector<buffer_view> sources_;
 };
 

@@ -261,13 +261,15 @@ inline nccl_communicator nccl_communicator::shrink(std::span<const int> excluded
   if (failed()) link_->watchdog()->quiesce();
   const ncclComm_t from = link_->remains();
   if (from == nullptr)
-    throw usage_error("the communicator has been aborted; shrink() after a failure needs options.on_failure = nccl_ending::revoke and "
-                      "NCCL 2.28",
-                      place_of(rank()));
+    throw usage_error(
+        "the communicator has been aborted; shrink() after a failure needs options.on_failure = nccl_ending::revoke and "
+        "NCCL 2.28",
+        place_of(rank()));
   ncclConfig_t config = detail::nccl_config(options());
   ncclComm_t made = nullptr;
-  check(ncclCommShrink(from, list.data(), static_cast<int>(list.size()), &made, &config, failed() ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT),
-        "ncclCommShrink");
+  check(
+      ncclCommShrink(from, list.data(), static_cast<int>(list.size()), &made, &config, failed() ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT),
+      "ncclCommShrink");
   const int count = static_cast<int>(members.size()), number = static_cast<int>(mine - members.begin());
   const auto outcome = [&] { return std::make_shared<detail::failure>(count, options().clock); };
   auto world = link_->world().roll == nullptr

@@ -15,14 +15,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gradsync/comm/nccl_check.hpp"
+#include "gradsync/comm/nccl_ends_within.hpp"
 #include "gradsync/comm/nccl_watchdog.hpp"
 #include "gradsync/comm/nccl_world.hpp"
 #include "gradsync/core/error.hpp"
@@ -30,6 +33,13 @@
 #include "gradsync/cuda/stream.hpp"
 
 namespace gradsync::detail {
+
+/// Whether the stream is being captured; false too where that cannot be known, as for the legacy stream during another's capture.
+inline bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
 
 /// One config for all communicators: blocking, with both numbers of thread blocks or none, since NCCL refuses one of them alone.
 inline ncclConfig_t nccl_config(const nccl_options& options) {
@@ -105,10 +115,21 @@ class nccl_link {
                           outcome().at(rank_));
   }
 
-  /// After a failure: returns when the device has left this rank's memory.
-  void settle() {
-    if (!dog_->quiesce())
-      std::fprintf(stderr, "gradsync[%s]: the device has not left this rank's gradients in time\n", outcome().name(rank_).c_str());
+  /// Before memory is given back, and after a failure: returns when the device has done all that the stream was given. Where that takes
+  /// longer than a deadline, it says so on the error output and returns.
+  void settle(cuda_stream& stream) noexcept {
+    try {
+      const auto until = std::chrono::steady_clock::now() + dog_->patience();
+      bool done = dog_->quiesce();
+      const cudaStream_t native = stream.native();
+      for (; !done || cudaStreamQuery(native) == cudaErrorNotReady; done = true) {
+        if (std::chrono::steady_clock::now() > until) throw transport_error("the device has not left this rank's memory in time");
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      }
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "gradsync[%s]: %s\n", outcome().name(rank_).c_str(), e.what());
+    }
+    cudaGetLastError();  // what has failed the device was thrown where it was noticed
   }
 
   /// Blocks until all that is watched on the stream is done. Throws as `check`.
@@ -124,7 +145,8 @@ class nccl_link {
     const nccl_registration wanted = world_->options.registration;
     registered one{.data = data};
 #if NCCL_VERSION_CODE >= 22700
-    if (wanted == nccl_registration::window) {
+    // NCCL's own memory begins at a border of pages, as windows must.
+    if (wanted == nccl_registration::window && reinterpret_cast<std::uintptr_t>(data) % 4096 == 0) {
       const auto waiting = blocking("ncclCommWindowRegister");
       gradsync::check(ncclCommWindowRegister(native(), data, bytes, &one.window, NCCL_WIN_COLL_SYMMETRIC), "ncclCommWindowRegister");
       if (one.window != nullptr) one.how = nccl_registration::window;  // success may mean that there is none
@@ -149,9 +171,7 @@ class nccl_link {
   }
 
   /// NCCL's communicator, if it is still there: in use, or revoked.
-  ncclComm_t remains() const {
-    return comm_ != nullptr && dog_->state_of(comm_) != nccl_watchdog::state::ended ? comm_ : nullptr;
-  }
+  ncclComm_t remains() const { return comm_ != nullptr && dog_->state_of(comm_) != nccl_watchdog::state::ended ? comm_ : nullptr; }
 
   /// For destructors: what `close` would throw is printed, and the communicator then left behind.
   void close_or_print() noexcept {
@@ -167,9 +187,10 @@ class nccl_link {
   void close() {
     if (comm_ == nullptr) return;
     if (graphs_alive() > 0)
-      throw usage_error("a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
-                        "instantiated from them, before the communicator",
-                        outcome().at(rank_));
+      throw usage_error(
+          "a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
+          "instantiated from them, before the communicator",
+          outcome().at(rank_));
     const bool quiet = dog_->quiesce();
     if (quiet && !outcome().failed())
       for (const registered& one : registered_) deregister(one);

@@ -28,6 +28,7 @@
 
 #include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/nccl_check.hpp"
+#include "gradsync/comm/nccl_ends_within.hpp"
 #include "gradsync/comm/nccl_link.hpp"
 #include "gradsync/comm/rendezvous.hpp"
 #include "gradsync/core/error.hpp"

@@ -38,6 +38,10 @@ class nccl_values {
         stream_(std::make_shared<cuda_stream>(link_->device())), host_(pinned_memory((size_ + 1) * tile_)),
         device_(device_memory((size_ + 1) * tile_, link_->device())) {}
 
+  ~nccl_values() { link_->settle(*stream_); }
+  nccl_values(const nccl_values&) = delete;
+  nccl_values& operator=(const nccl_values&) = delete;
+
   std::size_t bytes() const { return (size_ + 1) * tile_; }
   cuda_stream& stream() { return *stream_; }
 
@@ -89,13 +93,11 @@ class nccl_values {
     const std::size_t width = size_of(values.type), most = tile_ / width, count = values.count();
     for (std::size_t first = 0; first < count; first += most) {
       const std::size_t n = std::min(most, count - first);
-      if (link_->rank() == root) each_piece(values, first, n, [&](std::byte* data, std::size_t at, std::size_t bytes) {
-        copy(device_.get() + at, data, bytes);
-      });
+      if (link_->rank() == root)
+        each_piece(values, first, n, [&](std::byte* data, std::size_t at, std::size_t bytes) { copy(device_.get() + at, data, bytes); });
       check(ncclBroadcast(device_.get(), device_.get(), n * width, ncclUint8, root, link_->native(), stream_->native()), "ncclBroadcast");
-      if (link_->rank() != root) each_piece(values, first, n, [&](std::byte* data, std::size_t at, std::size_t bytes) {
-        copy(data, device_.get() + at, bytes);
-      });
+      if (link_->rank() != root)
+        each_piece(values, first, n, [&](std::byte* data, std::size_t at, std::size_t bytes) { copy(data, device_.get() + at, bytes); });
     }
     await(request);
   }
@@ -108,7 +110,9 @@ class nccl_values {
     std::uint64_t count;
     std::int32_t type, root;
 
-    bool operator==(const header& b) const { return std::memcmp(what, b.what, sizeof what) == 0 && count == b.count && type == b.type && root == b.root; }
+    bool operator==(const header& b) const {
+      return std::memcmp(what, b.what, sizeof what) == 0 && count == b.count && type == b.type && root == b.root;
+    }
     std::string text() const { return text_of(nccl_request{what, count, static_cast<dtype>(type), root}); }
   };
   static constexpr std::size_t room = block_bytes - sizeof(header);

@@ -3,10 +3,10 @@
 
 /// A thread that looks after one rank's NCCL communicators, since NCCL by itself waits for a dead or late peer for ever.
 ///
-/// Every few milliseconds it asks NCCL for asynchronous errors (ncclCommGetAsyncError), and CUDA whether the oldest piece of work that it was
-/// told of is done. An error, or a deadline that has passed, fails this rank; once any rank of the group that it can see has failed, it ends
-/// all of this rank's communicators (ncclCommAbort, or ncclCommRevoke), which ends the kernels and the calls that wait in them. The rank
-/// learns the cause at its next call.
+/// Every few milliseconds it asks NCCL for asynchronous errors (ncclCommGetAsyncError), and CUDA whether the oldest piece of work that it
+/// was told of is done. An error, or a deadline that has passed, fails this rank; once any rank of the group that it can see has failed, it
+/// ends all of this rank's communicators (ncclCommAbort, or ncclCommRevoke), which ends the kernels and the calls that wait in them. The
+/// rank learns the cause at its next call.
 ///
 /// A graph's capture is not disturbed: the thread's capture mode is relaxed, and nothing that is being captured is watched. What a graph
 /// does when it is launched, the caller can have watched: `watch` with the stream that it was launched on.
@@ -38,32 +38,6 @@
 #include "gradsync/cuda/event.hpp"
 
 namespace gradsync::detail {
-
-/// Calls `f()` on a thread of its own. False if it has not ended within `limit`: it is then left behind, with all that it holds.
-template <class F>
-bool ends_within(std::chrono::nanoseconds limit, F f) {
-  struct outcome {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool ended = false;
-  };
-  const auto shared = std::make_shared<outcome>();
-  std::thread([shared, f]() mutable {
-    f();
-    const std::lock_guard hold(shared->mutex);
-    shared->ended = true;
-    shared->changed.notify_all();
-  }).detach();
-  std::unique_lock hold(shared->mutex);
-  return shared->changed.wait_for(hold, std::min<std::chrono::nanoseconds>(limit, std::chrono::hours(24)), [&] { return shared->ended; });
-}
-
-/// Whether the stream is being captured; false too where that cannot be known, as for the legacy stream during another's capture.
-inline bool is_capturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
 
 class nccl_watchdog {
   struct shared;
@@ -97,8 +71,6 @@ class nccl_watchdog {
   nccl_watchdog& operator=(const nccl_watchdog&) = delete;
 
   int device() const { return shared_->device; }
-  const nccl_options& options() const { return shared_->options; }
-  failure& outcome() const { return *shared_->outcome; }
 
   /// How long the end of something may take in real time, whatever the clock of a test says.
   std::chrono::nanoseconds patience() const {
@@ -153,11 +125,7 @@ class nccl_watchdog {
     std::shared_ptr<shared> dog_;
   };
 
-  /// Fails the rank, and has its communicators ended.
-  void fail(std::exception_ptr cause) {
-    shared_->outcome->fail(shared_->rank, std::move(cause));
-    nudge();
-  }
+  /// Has it look at once, since the group has failed.
   void nudge() {
     const std::lock_guard hold(shared_->mutex);
     shared_->changed.notify_all();

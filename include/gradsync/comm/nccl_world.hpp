@@ -27,8 +27,8 @@
 
 namespace gradsync {
 
-/// How the memory that gradients are summed in is made known to NCCL, which then needs no copies of its own. Windows (NCCL 2.27) are made by
-/// all ranks together; local registration (2.19) by each rank alone. `automatic`: a window, else locally, else not at all.
+/// How the memory that gradients are summed in is made known to NCCL, which then needs no copies of its own. Windows (NCCL 2.27) are made
+/// by all ranks together, and fall back to local registration (2.19), which each rank does alone. `automatic`: locally, where that works.
 enum class nccl_registration { automatic, window, local, none };
 
 /// What the watchdog does to the communicator of a rank that has failed. A revoked one (NCCL 2.28) can still be shrunk to the ranks that
