@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+# SPDX-FileCopyrightText: 2026 The gradsync authors
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the synchronisation out of the library's own CUDA, NCCL and sync headers, one statement at a time, and sees whether a test fails.
+
+A mutant leaves out one statement that records, waits, frees, launches or groups, or swaps it with its neighbour. All mutants of all headers are
+compiled into each test program at once, behind a number; one run of a program for each number then tells whether that mutant is killed: the
+program fails, crashes or hangs. Which statements are looked at follows from patterns, so new headers take part by themselves.
+
+    tests/cuda_standin/mutants.py                        all of them; exit status 1 if one survives without a reason in survivors.txt
+    tests/cuda_standin/mutants.py --list                 what they are; compiles nothing
+    tests/cuda_standin/mutants.py --only cuda/stream     of the headers whose name has this
+    tests/cuda_standin/mutants.py --test cuda/           by the tests whose name has this
+
+Needs g++, doctest, and the headers of CUDA (CUDA_PATH, else /usr/local/cuda) and NCCL. The programs are compiled by g++, since launches go through a
+door that it can compile too, and linked to the stand-in.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HEADERS = ["cuda/*.hpp", "comm/cuda_peer*.hpp", "comm/nccl*.hpp", "sync/*.hpp"]
+TESTS = ["cuda/*_test.cu", "comm/*_test.cu", "sync/*_test.cu"]
+REASONS = Path("tests/cuda_standin/survivors.txt")
+
+# What a statement calls that makes a mutant of it.
+CALLS = {
+    "record": r"\bcudaEventRecord\w*\(|[.>]record\(",
+    "wait": r"\bcudaStreamWaitEvent\(|\bcuda(?:Stream|Event|Device)Synchronize\(|[.>](?:delay|wait_for|release_to|synchronize|await_\w+)\("
+            r"|\b(?:await_\w+|wait_for_\w+)\(",
+    "free": r"\bcuda(?:Free\w*|StreamDestroy|EventDestroy|HostUnregister)\(|\bncclMemFree\(|\bncclComm(?:Destroy|Finalize|Abort|\w*[Dd]eregister)\("
+            r"|[.>](?:deregister|release)\(",
+    "group": r"\bncclGroup(?:Start|End)\(|\btogether\.end\(",
+    "launch": r"[.>]?\bflush\(|\blaunch\w*\(|\bcudaMem(?:cpy|set)\w*Async\(|\bnccl(?:AllReduce|ReduceScatter|AllGather|Broadcast|Send|Recv)\("
+              r"|\bstream(?:_->|_\.|\(\)\.|\.)(?:fold|copy|divide|add|join|sum|pack|unpack)\w*\(",
+}
+
+NOT_A_CALL = re.compile(
+    r"(?:const|auto|static|inline|explicit|constexpr|using|template|return|throw|struct|class|enum|friend|typename|virtual|operator|typedef|extern"
+    r"|switch|do|try|catch|requires|concept|namespace|static_assert|public|private|protected|else)\b"
+    r"|#|~|[\w:]+(?:<[^;(]*>)?[&*\s]+\w[\w:]*\s*[({=;,]")
+
+
+def masked(text):
+    """The same text with spaces for comments and for what stands in strings, so that positions stay."""
+    blank = lambda match: re.sub(r"[^\n]", " ", match.group(0))
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def closing(code, at):
+    """Behind the parenthesis or brace that closes the one at `at`."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += (code[i] in "([{") - (code[i] in ")]}")
+        if depth == 0:
+            return i + 1
+    return len(code)
+
+
+def begin_of(code, at):
+    """Where the statement around `at` begins, and whether it stands in a block of its own right rather than under an if."""
+    depth, i = 0, at - 1
+    while i >= 0:
+        if code[i] in ")]":
+            depth += 1
+        elif code[i] in "([":
+            depth = max(0, depth - 1)
+        elif code[i] in ";{}" and depth == 0:
+            break
+        i -= 1
+    begin, free = i + 1, True
+    while True:
+        begin += len(code[begin:]) - len(code[begin:].lstrip())
+        control = re.match(r"(?:else\s+)?(?:if constexpr|if|for|while)\s*(?=\()|else\b(?!\s+if)|(?:case [\w:]+|default|public|private):(?!:)",
+                           code[begin:])
+        if not control:
+            return begin, free
+        behind = begin + control.end()
+        begin = closing(code, behind) if code[behind:behind + 1] == "(" and not control.group(0).endswith(":") else behind
+        free = False
+
+
+def statement_at(code, at):
+    """(begin, end, free) of the expression statement around `at`, without its semicolon; None if it is something else."""
+    begin, free = begin_of(code, at)
+    if begin > at:  # in the condition of an if
+        return None
+    end, depth = begin, 0
+    while end < len(code) and not (code[end] == ";" and depth == 0):
+        depth += (code[end] in "([{") - (code[end] in ")]}")
+        if depth < 0:
+            return None
+        end += 1
+    text = code[begin:end]
+    if not text.strip() or NOT_A_CALL.match(text) or text.count("\n") > 12:
+        return None
+    if "{" in text and not re.search(r"\[[&=\w, ]*\]", text):
+        return None
+    return begin, end, free
+
+
+def next_statement(code, end):
+    at = end + 1
+    while at < len(code) and code[at].isspace():
+        at += 1
+    found = statement_at(code, at) if at < len(code) and code[at] not in "{}" else None
+    return found if found and found[0] == at and found[2] else None
+
+
+class Mutant:
+    def __init__(self, number, header, line, kind, text):
+        self.number, self.header, self.line, self.kind, self.text = number, header, line, kind, " ".join(text.split())
+
+    def __str__(self):
+        return f"{self.header}:{self.line}: {self.kind}: {self.text}"
+
+    def key(self):
+        return f"{self.header} | {self.kind} | {self.text}"
+
+
+def find_statements(code):
+    found = {}
+    for kind, pattern in CALLS.items():
+        for match in re.finditer(pattern, code):
+            statement = statement_at(code, match.start() + 1)
+            if statement:
+                found.setdefault(statement, kind)
+    inner = lambda s: any(s != o and o[0] <= s[0] and s[1] <= o[1] for o in found)
+    return sorted((s, kind) for s, kind in found.items() if not inner(s))
+
+
+def chains_of(code, statements):
+    """Statements that follow each other, each with the one behind it, which may be of any kind."""
+    kinds, chains, used = dict(statements), [], set()
+    for statement, _ in statements:
+        if statement in used:
+            continue
+        chain = [statement]
+        while statement[2]:
+            behind = next_statement(code, chain[-1][1])
+            if not behind or (chain[-1] not in kinds and behind not in kinds):
+                break
+            chain.append(behind)
+        used.update(chain)
+        chains.append([(s, kinds.get(s)) for s in chain])
+    return chains
+
+
+def mutate(header, text, first):
+    """The header with all its mutants behind the number, and a list of them."""
+    code, mutants, edits = masked(text), [], []
+    line = lambda at: text.count("\n", 0, at) + 1
+    for chain in chains_of(code, find_statements(code)):
+        words = [text[s[0]:s[1]] for s, _ in chain]
+        plain, swapped = [], []
+        for (s, kind), word in zip(chain, words):
+            if kind:
+                mutants.append(Mutant(first + len(mutants), header, line(s[0]), f"without {kind}", word))
+                plain.append(f"if (gradsync_mutant != {mutants[-1].number}) {word};")
+            else:
+                plain.append(f"{word};")
+        for i in range(len(chain) - 1):
+            if chain[i][1] or chain[i + 1][1]:
+                mutants.append(Mutant(first + len(mutants), header, line(chain[i][0][0]), "swapped", f"{words[i]}; {words[i + 1]}"))
+                other = words[:i] + [words[i + 1], words[i]] + words[i + 2:]
+                swapped.append(f"if (gradsync_mutant == {mutants[-1].number}) {{ {'; '.join(other)}; }} else ")
+        edits.append((chain[0][0][0], chain[-1][0][1] + 1, "{ " + "".join(swapped) + "{ " + " ".join(plain) + " } }"))
+    for begin, end, new in sorted(edits, reverse=True):
+        text = text[:begin] + new + text[end:]
+    return text.replace("#pragma once", "#pragma once\nextern int gradsync_mutant;", 1), mutants
+
+
+def included_by(test):
+    """The library's headers that a test sees, by their names below include/."""
+    seen, left = set(), [test]
+    while left:
+        for name in re.findall(r'#include [<"](gradsync/[^>"]+|tests/[^>"]+)[>"]', left.pop().read_text()):
+            path = Path("include") / name if name.startswith("gradsync/") else Path(name)
+            if name not in seen and path.exists():
+                seen.add(name)
+                left.append(path)
+    return seen
+
+
+MAIN = """
+#include <cstdlib>
+extern int gradsync_mutant;
+int gradsync_mutant = std::getenv("GRADSYNC_MUTANT") ? std::atoi(std::getenv("GRADSYNC_MUTANT")) : 0;
+"""
+
+
+class Programs:
+    """Compiles the tests against the mutated headers, and runs them."""
+
+    def __init__(self, folder, jobs):
+        self.folder, self.jobs = folder, jobs
+        cuda = os.environ.get("CUDA_PATH") or "/usr/local/cuda"
+        nccl = os.environ.get("NCCL_HOME") or cuda
+        self.flags = ["-std=c++20", "-O0", "-g1", "-w", f"-I{folder}/include", "-Iinclude", "-I.", "-isystem", f"{cuda}/include",
+                      "-isystem", f"{nccl}/include", "-DGRADSYNC_CUDA_STANDIN"]
+
+    def compile(self, source, name):
+        target = self.folder / f"{name}.o"
+        done = subprocess.run(["g++", *self.flags, "-x", "c++", "-c", str(source), "-o", str(target)], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{source} does not compile with its mutants:\n{done.stderr[:6000]}")
+        return str(target)
+
+    def build(self, tests):
+        main = self.folder / "main.cpp"
+        main.write_text(MAIN)
+        common = sorted(Path("tests/cuda_standin").glob("*.cpp")) + [Path("tests/doctest_main.cpp"), main]
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            objects = [pool.submit(self.compile, s, f"common_{s.stem}") for s in common]
+            own = {t: pool.submit(self.compile, t, "_".join(t.with_suffix("").parts)) for t in tests}
+            objects = [o.result() for o in objects]
+            for test, made in own.items():
+                # Kernels that only a GPU runs refer to blockIdx and its like.
+                subprocess.run(["g++", made.result(), *objects, "-o", str(self.program(test)), "-pthread", "-Wl,--unresolved-symbols=ignore-all"],
+                               check=True)
+
+    def program(self, test):
+        return (self.folder / "_".join(test.with_suffix("").parts)).absolute()
+
+    def run(self, test, number, limit):
+        """("passed" | "failed" | "hung", seconds)"""
+        began = time.monotonic()
+        try:
+            done = subprocess.run([str(self.program(test)), "--abort-after=1"], env={**os.environ, "GRADSYNC_MUTANT": str(number)},
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
+            verdict = "passed" if done.returncode == 0 else "failed"
+        except subprocess.TimeoutExpired:
+            verdict = "hung"
+        return verdict, time.monotonic() - began
+
+
+def reasons():
+    lines = REASONS.read_text().splitlines() if REASONS.exists() else []
+    found = {}
+    for text in lines:
+        if text and not text.startswith("#"):
+            *key, reason = text.split(" | ")
+            found[" | ".join(key)] = reason
+    return found
+
+
+def judge(programs, mutant, tests, usual):
+    """The first test that kills it, and how; None if all pass."""
+    for test in tests:
+        verdict, _ = programs.run(test, mutant.number, 20 + 10 * usual[test])
+        if verdict != "passed":
+            return f"{test}: {verdict}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--test", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    wish = parser.parse_args()
+    os.chdir(Path(__file__).parent.parent.parent)
+
+    folder = Path(tempfile.mkdtemp(prefix="mutants."))
+    mutants = []
+    for pattern in HEADERS:
+        for path in sorted(Path("include/gradsync").glob(pattern)):
+            name = str(path.relative_to("include"))
+            if wish.only not in name:
+                continue
+            text, own = mutate(name, path.read_text(), len(mutants) + 1)
+            mutants += own
+            if own:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_text(text)
+    if wish.list:
+        print("\n".join(map(str, mutants)), f"{len(mutants)} mutants", sep="\n")
+        return shutil.rmtree(folder)
+
+    sees = {t: included_by(t) for pattern in TESTS for t in sorted(Path("tests").glob(pattern)) if wish.test in str(t)}
+    touched = {m.header for m in mutants}
+    tests = [t for t, seen in sees.items() if seen & touched]
+    programs = Programs(folder, wish.jobs)
+    programs.build(tests)
+    usual = {}
+    for test in tests:
+        verdict, usual[test] = programs.run(test, 0, 600)
+        if verdict != "passed":
+            sys.exit(f"{test}: {verdict} without any mutant")
+        print(f"{test}: {usual[test]:.1f} s", flush=True)
+
+    known, survived, unexplained = reasons(), 0, 0
+    by_time = sorted(tests, key=lambda t: usual[t])
+    with concurrent.futures.ThreadPoolExecutor(wish.jobs) as pool:
+        verdicts = [(m, pool.submit(judge, programs, m, [t for t in by_time if m.header in sees[t]], usual)) for m in mutants]
+        for mutant, verdict in verdicts:
+            killed = verdict.result()
+            reason = known.pop(mutant.key(), None)
+            survived += killed is None
+            unexplained += killed is None and reason is None
+            print("killed  " if killed else "SURVIVED", mutant, f"[{killed or reason or 'no reason is given'}]", flush=True)
+    print(f"{len(mutants)} mutants, {len(mutants) - survived} killed, {survived} survived, {unexplained} of them without a reason")
+    shutil.rmtree(folder)
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
