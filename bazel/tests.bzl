@@ -47,8 +47,8 @@ def room_tests(files, rooms, exceptions):
     Args:
       files: the sources, <room>/<name>_test.cpp
       rooms: what holds for all tests of a room: a dict of deps, data and tags
-      exceptions: the same for single tests, by file without .cpp, where deps replace the room's; besides size, shard_count, `native`,
-        which builds the test a second time, as <room>_<name>_native, for this very processor, and `alone`, for which see joined_tests
+      exceptions: the same for single tests, by file without .cpp; besides size, shard_count, `native`, which builds the
+        test a second time, as <room>_<name>_native, for this very processor, and `alone`, for which see joined_tests
     """
     for named in exceptions:
         if named + ".cpp" not in files:
