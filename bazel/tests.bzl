@@ -17,7 +17,7 @@ fi
 cat $@.said >> $@
 """
 
-# Headers first: what a file includes again inside its namespace is then empty. On Linux, where sanitizers run, no include depends on an #if.
+# Headers first: what a file includes again inside its namespace is then empty. On Linux, where sanitizers run, none depends on an #if.
 _JOINED = """\
 grep -h '^#include' $(SRCS) | sort -u > $@
 for file in $(SRCS); do
@@ -32,7 +32,7 @@ def _settings(file, rooms, exceptions):
     room = rooms.get(file.split("/")[0], {})
     return struct(
         data = room.get("data", []) + own.get("data", []),
-        deps = room.get("deps", []) + own.get("deps", []),
+        deps = own.get("deps", room.get("deps", [])),
         joins = not own.get("deps") and not own.get("alone"),
         name = file[:-len(".cpp")].replace("/", "_"),
         native = own.get("native", False),
@@ -105,11 +105,11 @@ def _cuda_room_test(file, room, own):
         )
 
 def joined_tests(name, files, rooms, exceptions):
-    """A suite of the same tests for the sanitizers, which double the time that a test takes to compile, and most of it is the same for all of a room.
+    """A suite of the same tests for the sanitizers. Compiling takes twice as long under them, most of it for what all of a room share.
 
     The tests of a room are one program, or two: those tagged nothreads have one of their own. Each file stands in a namespace named after
-    it, so names may repeat. A file that can't, since it specialises a template of the library or replaces operator new, is `alone`: it stays
-    the test that room_tests makes of it, and so does one that has deps of its own. What is tagged nosan is left out.
+    it, so names may repeat. A file that can't, since it specialises a template of the library or replaces operator new, is `alone`: it
+    stays the test that room_tests makes of it, and so does one that has deps of its own. What is tagged nosan is left out.
 
     Args:
       name: of the suite; its programs are <name>_<room> and <name>_<room>_nothreads
@@ -140,6 +140,7 @@ def joined_tests(name, files, rooms, exceptions):
     )
     for program, joined in programs.items():
         tests = [_settings(file, rooms, exceptions) for file in joined]
+        deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + _EVERY_ROOM
         native.genrule(
             name = program + "_source",
             testonly = True,
@@ -155,7 +156,7 @@ def joined_tests(name, files, rooms, exceptions):
             copts = ["-w"],  # warnings are judged file by file
             data = depset([file for test in tests for file in test.data]).to_list(),
             tags = depset(["manual"] + [tag for test in tests for tag in test.tags]).to_list(),
-            deps = depset([":main", ":shared", _DOCTEST, ":%s_files" % name] + _EVERY_ROOM + [dep for test in tests for dep in test.deps]).to_list(),
+            deps = depset(deps + [dep for test in tests for dep in test.deps]).to_list(),
         )
 
 def refused_tests(files):

@@ -3,6 +3,8 @@
 
 // Trouble in the rank's own code, before each mark of an update, while its peers may be inside its gradients: every trouble but silence, on
 // every rank, with every strategy. Gradients of several pieces, so that passes take their time.
+#include <doctest/doctest.h>
+
 #include "tests/drills/drill.hpp"
 
 using namespace drills;
@@ -11,7 +13,7 @@ namespace {
 
 void every_mark(trouble what, std::uint64_t seed) {
   for (const int ranks : {2, 3, 5})
-    for (std::size_t strategy = 0; strategy < strategies.size(); ++strategy)
+    for (std::size_t strategy = 0; strategy < strategy_count(); ++strategy)
       for (int victim = 0; victim < ranks; ++victim)
         for (std::size_t bucket = 0; bucket < 4; ++bucket)
           for (const progress how : {progress::at_marks, progress::thread})

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every trouble, on every rank, in every round of every strategy.
+#include <doctest/doctest.h>
+
 #include "tests/drills/drill.hpp"
 
 using namespace drills;
@@ -9,9 +11,9 @@ using namespace drills;
 namespace {
 
 void every_round(int ranks, std::uint64_t seed) {
-  for (std::size_t strategy = 0; strategy < strategies.size(); ++strategy)
+  for (std::size_t strategy = 0; strategy < strategy_count(); ++strategy)
     for (int victim = 0; victim < ranks; ++victim)
-      for (int round = fault_plan::posting; round <= strategies[strategy].rounds(ranks); ++round)
+      for (int round = fault_plan::posting; round <= rounds_of(strategy, ranks); ++round)
         for (trouble what : all_troubles) {
           if (!chosen(++seed)) continue;
           const std::uint64_t random = laws::mixed(seed);

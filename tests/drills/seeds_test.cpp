@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Whatever else a seed comes upon: other numbers of ranks, other lengths, the first update and later ones; and deadlines on the real clock.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
 #include "tests/drills/drill.hpp"
 
 using namespace drills;
@@ -13,7 +17,7 @@ drill drawn(std::uint64_t seed) {
   const auto below = [&](std::uint64_t end) { return (state = laws::mixed(state)) % end; };
   drill d{.seed = seed};
   d.ranks = 2 + static_cast<int>(below(6));
-  d.strategy = below(strategies.size());
+  d.strategy = below(strategy_count());
   d.what = all_troubles[below(5)];
   d.victim = static_cast<int>(below(static_cast<std::uint64_t>(d.ranks)));
   d.update = static_cast<int>(below(updates - 1));  // in the last one a rank may be struck when nobody needs it any more
@@ -22,7 +26,7 @@ drill drawn(std::uint64_t seed) {
   d.counts[0] += 1;
   d.bucket = below(d.counts.size());
   d.in_user_code = d.what != trouble::drop && below(3) == 0;
-  d.round = fault_plan::posting + static_cast<int>(below(static_cast<std::uint64_t>(strategies[d.strategy].rounds(d.ranks)) + 2));
+  d.round = fault_plan::posting + static_cast<int>(below(static_cast<std::uint64_t>(rounds_of(d.strategy, d.ranks)) + 2));
   d.progress = below(2) == 0 ? progress::at_marks : progress::thread;
   d.layout = below(3) == 0 ? layout::packed : layout::in_place;
   return d;
@@ -39,7 +43,7 @@ TEST_CASE("drills that seeds have drawn") {
 
 TEST_CASE("deadlines on the real clock are kept as well") {
   std::uint64_t seed = 70'000;
-  for (std::size_t strategy = 0; strategy < strategies.size(); ++strategy)
+  for (std::size_t strategy = 0; strategy < strategy_count(); ++strategy)
     for (int victim = 0; victim < 3; ++victim)
       for (const bool in_user_code : {true, false})
         if (chosen(++seed))
