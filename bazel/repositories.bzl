@@ -1,5 +1,6 @@
 """All that a WORKSPACE needs to build gradsync: one macro without arguments."""
 
+load("//bazel:local_mpi.bzl", "local_mpi")
 load("//bazel:stand_ins.bzl", "coverage_tools_stand_in", "rules_cc_stand_in", "rules_java_stand_in", "rules_proto_stand_in")
 load("//bazel:system.bzl", "SYSTEM_LIBRARIES", "system_library")
 
@@ -21,3 +22,6 @@ def gradsync_repositories():
     for name, attributes in SYSTEM_LIBRARIES.items():
         if name not in declared:
             system_library(name = name, **attributes)
+
+    if "local_mpi" not in declared:
+        local_mpi(name = "local_mpi")

@@ -19,6 +19,16 @@ THREADS = ["comm"]
 # Headers that need a library of somebody else, by target: each has that library, //:gradsync has none of them, and neither has the umbrella
 # header. Those of the room adapt stand above the front door: each suits it to a library that it includes.
 PARTIES = {
+    "mpi": {
+        "headers": [
+            "comm/mpi",
+            "comm/mpi_endpoint",
+            "comm/mpi_notes",
+            "comm/mpi_process",
+            "comm/mpi_session",
+        ],
+        "libraries": ["@local_mpi//:mpi"],
+    },
     # nvcc brings thrust with it.
     "thrust": {
         "headers": ["adapt/thrust"],

@@ -39,6 +39,11 @@ const std::map<std::string, std::set<std::string>> third_parties = {
     {"gradsync/adapt/thrust.hpp", {"thrust/"}},
     {"gradsync/adapt/torch.hpp", {"torch/"}},
     {"gradsync/adapt/torch_parameters.hpp", {"torch/"}},
+    {"gradsync/comm/mpi.hpp", {"mpi.h"}},
+    {"gradsync/comm/mpi_endpoint.hpp", {"mpi.h"}},
+    {"gradsync/comm/mpi_notes.hpp", {"mpi.h"}},
+    {"gradsync/comm/mpi_process.hpp", {"mpi.h"}},
+    {"gradsync/comm/mpi_session.hpp", {"mpi.h"}},
 };
 
 // They cost each user's file up to a second, or bring what a library has no business to bring.
