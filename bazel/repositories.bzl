@@ -1,6 +1,7 @@
 """All that a WORKSPACE needs to build gradsync: one macro without arguments."""
 
 load("//bazel:local_cuda.bzl", "local_cuda", "local_nccl")
+load("//bazel:local_mpi.bzl", "local_mpi")
 load("//bazel:stand_ins.bzl", "coverage_tools_stand_in", "rules_cc_stand_in", "rules_java_stand_in", "rules_proto_stand_in")
 load("//bazel:system.bzl", "SYSTEM_LIBRARIES", "system_library")
 
@@ -27,3 +28,5 @@ def gradsync_repositories():
         local_cuda(name = "local_cuda")
     if "local_nccl" not in declared:
         local_nccl(name = "local_nccl")
+    if "local_mpi" not in declared:
+        local_mpi(name = "local_mpi")

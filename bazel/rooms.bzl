@@ -30,6 +30,10 @@ PARTIES = {
         "headers": ["comm/cuda_peer*"],
         "libraries": ["//:cuda"],
     },
+    "mpi": {
+        "headers": ["comm/mpi*"],
+        "libraries": ["@local_mpi//:mpi"],
+    },
     "nccl": {
         "declared_by": [
             "//:cuda_headers",

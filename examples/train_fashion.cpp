@@ -3,7 +3,8 @@
 
 /// Trains a multi-layer perceptron on Fashion-MNIST with several replicas.
 ///
-///     bazel run -c opt //examples:train_fashion -- --ranks 4
+///     bazel run -c opt //examples:train_fashion -- --ranks 4      # threads
+///     mpirun -np 4 bazel-bin/examples/train_fashion               # processes, where it was built with MPI: the same bits
 ///
 /// What is worth reading lies in examples/fashion: the model (mlp.hpp) knows nothing of gradsync, and the training (train.cpp) keeps its
 /// replicas in step.
@@ -13,6 +14,7 @@
 
 #include "examples/fashion/interrupt.hpp"
 #include "examples/fashion/options.hpp"
+#include "examples/fashion/processes.hpp"
 #include "examples/fashion/report.hpp"
 #include "examples/fashion/train.hpp"
 
@@ -26,7 +28,8 @@ int main(int argc, char** argv) {
   try {
     const fashion::interrupt_watch watch;
     fashion::report show{std::cout, fashion::standard_output_kind()};
-    const fashion::training_result result = fashion::train(asked.chosen, show);
+    const auto over_processes = fashion::train_over_processes(asked.chosen, show);
+    const fashion::training_result result = over_processes ? *over_processes : fashion::train(asked.chosen, show);
     if (!std::cout.flush()) throw std::runtime_error("what it says could not be written");
     if (result.signal != 0) return 128 + result.signal;  // as a shell reports it
     return result.replicas_agree ? 0 : 1;

@@ -100,7 +100,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
     return app.add_option(name, value, what)->type_name(type)->check(std::move(check));
   };
   option("--data", chosen.data, "Folder of the gzipped IDX files; MNIST works too", "DIR", not_empty());
-  option("--ranks", chosen.ranks, "Replicas, each on a thread of its own, up to 64", "N", whole_number(1, 64));
+  option("--ranks", chosen.ranks, "Replicas, each on a thread of its own, up to 64; under mpirun each process is one", "N",
+         whole_number(1, 64));
   option("--epochs", chosen.epochs, "Passes over the training set", "N", whole_number(1, many));
   option("--batch", chosen.batch, "Examples of an update, over all ranks", "N", whole_number(1, many));
   option("--shards", chosen.shards, "Micro-batches of an update, over all ranks", "N", whole_number(1, 4096));

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "gradsync/collective/collective.hpp"
-#include "gradsync/comm/threads.hpp"
 
 namespace fashion {
 
 /// The first one is the default.
 std::vector<std::string> strategy_names();
 
-/// `std::out_of_range` if it is none of the names. Throws what `collective` throws.
-gradsync::collective<gradsync::thread_communicator> named_strategy(const std::string& name, gradsync::thread_communicator& comm);
+/// `std::out_of_range` if it is none of the names. Throws what `collective` throws. Compiled for threads in strategies.cpp.
+template <class Communicator>
+gradsync::collective<Communicator> named_strategy(const std::string& name, Communicator& comm);
 
 }  // namespace fashion

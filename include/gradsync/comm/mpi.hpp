@@ -23,6 +23,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -30,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/message_communicator.hpp"
 #include "gradsync/comm/mpi_endpoint.hpp"
 #include "gradsync/comm/mpi_process.hpp"
@@ -97,11 +99,13 @@ using mpi_communicator = message_communicator<detail::mpi_world>;
 
 class mpi_group {
  public:
-  /// All processes of `of`, which is MPI_COMM_WORLD if MPI is to be initialised. All of them make theirs together.
+  /// All processes of `of`, which is MPI_COMM_WORLD if MPI is to be initialised. All of them make theirs together. `usage_error` if the
+  /// launcher (comm/launch.hpp) has started other processes than MPI finds.
   explicit mpi_group(const mpi_group_options& options = {}) : mpi_group(MPI_COMM_WORLD, options) {}
   explicit mpi_group(MPI_Comm of, const mpi_group_options& options = {}) {
     if (options.deadline <= options.deadline.zero()) throw usage_error("the deadline of an mpi_group must be longer than nothing");
     process_ = std::make_shared<detail::mpi_process>(of, options);
+    if (of == MPI_COMM_WORLD) launch_in_mpi(find_launch(), rank(), size());  // the launcher may be that of another MPI
   }
 
   int rank() const { return process_->rank(); }

@@ -11,7 +11,7 @@
 #include <optional>
 #include <sstream>
 
-#include "tests/laws/over_mpi.hpp"
+#include "tests/mpi/processes.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/laws/over_mpi.hpp"
+#include "tests/mpi/processes.hpp"
 
 using namespace gradsync;
 using laws::over_processes;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Runs laws of transports on the processes of an MPI job, whose main is tests/mpi_main.cpp.
+/// Runs laws of transports on the processes of an MPI job, whose main is tests/mpi/main.cpp.
 ///
 ///     gradsync::laws::mean_laws(gradsync::laws::over_processes);   // for each number of ranks up to those that there are
 #pragma once
