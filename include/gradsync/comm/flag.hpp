@@ -21,7 +21,11 @@
 
 namespace gradsync {
 
-class alignas(128) flag {  // two cache lines: the second would be prefetched with its neighbour's
+/// Who raises and waits: threads of one process, or processes that have it in memory that they share.
+enum class flag_scope { threads, processes };
+
+template <flag_scope Scope>
+class alignas(128) basic_flag {  // two cache lines: the second would be prefetched with its neighbour's
  public:
   /// Counters wrap around: `target` may lie up to 2^31 ahead.
   bool reached(std::uint32_t target) const { return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - target) >= 0; }
@@ -36,7 +40,7 @@ class alignas(128) flag {  // two cache lines: the second would be prefetched wi
   /// Ends the sleep of all waiters, which then look at `keep_waiting` again.
   void wake() {
 #if defined(__linux__)
-    syscall(SYS_futex, &value_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, &value_, Scope == flag_scope::threads ? FUTEX_WAKE_PRIVATE : FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 #endif
   }
 
@@ -84,7 +88,7 @@ class alignas(128) flag {  // two cache lines: the second would be prefetched wi
   void nap(std::uint32_t seen) {
 #if defined(__linux__)
     const timespec limit{0, 20'000'000};
-    syscall(SYS_futex, &value_, FUTEX_WAIT_PRIVATE, seen, &limit, nullptr, 0);
+    syscall(SYS_futex, &value_, Scope == flag_scope::threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &limit, nullptr, 0);
 #else
     static_cast<void>(seen);
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -94,5 +98,7 @@ class alignas(128) flag {  // two cache lines: the second would be prefetched wi
   std::atomic<std::uint32_t> value_{0};
   std::atomic<std::uint32_t> sleepers_{0};
 };
+
+using flag = basic_flag<flag_scope::threads>;
 
 }  // namespace gradsync

@@ -26,6 +26,7 @@
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/arithmetic.hpp"
 #include "gradsync/core/error.hpp"
 
@@ -42,6 +43,34 @@ class peers {
   [[noreturn]] void report() const { failure_->report(rank_); }
 
   lane& mine() const { return lane_of(rank_); }
+
+  /// Room for so many collectives, the last half of which may be under way.
+  void make_slots(std::size_t slots) {
+    mine().posts.resize(slots);
+    mine().scratch.resize(slots / 2);
+  }
+
+  /// Tells all peers what this rank lends.
+  void post(const ticket& t, const posting& own) {
+    mine().posts[t.sequence % mine().posts.size()] = own;
+    mine().posted.raise(t.sequence + 1);
+  }
+
+  /// Tells all peers that this rank is through.
+  void pass_on(std::uint32_t tick) { mine().progress.raise(tick); }
+
+  /// Memory beside the buffer that peers may read. Of one collective's slot nobody reads it any more when the next one there is posted.
+  std::byte* scratch(const ticket& t, std::size_t bytes) {
+    aligned_bytes& memory = mine().scratch[t.sequence % mine().scratch.size()];
+    if (memory.size() < bytes) memory = aligned_bytes(bytes);
+    return memory.data();
+  }
+  std::size_t scratch_bytes() const {
+    std::size_t sum = 0;
+    for (const aligned_bytes& one : mine().scratch) sum += one.size();
+    return sum;
+  }
+
   const posting& posted_by(int rank, const ticket& t) const { return lane_of(rank).posts[t.sequence % lane_of(rank).posts.size()]; }
   const buffer_view& lent(int rank, const ticket& t) const { return posted_by(rank, t).lent.buffer; }
   const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }

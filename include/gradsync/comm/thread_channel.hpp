@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Collectives between threads: a rank reads its peers' gradients where they lie, and the fused pass writes its results there too.
+/// Collectives between ranks that reach each other's memory: a rank reads its peers' gradients where they lie, and the fused pass writes its
+/// results there too. `Peers` knows how to reach them: threads (comm/peers.hpp) or processes that share memory (comm/process_peers.hpp).
 ///
 /// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -21,7 +23,6 @@
 #include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
-#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/arithmetic.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/host_stream.hpp"
@@ -35,20 +36,21 @@ inline constexpr std::size_t breath_bytes = 64 << 10;  // of a pass, after which
 
 }  // namespace detail
 
-class thread_channel {
+template <class Peers>
+class peer_channel {
  public:
   using stream_type = host_stream;
   static constexpr bool fused_is_weighted = true;
 
-  thread_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
-                 std::size_t slots)
-      : peers_(std::move(shared_failure), std::move(shared), rank, size), views_(ranks() + 1), cursor_(ranks() + 1), scales_(ranks()),
-        pointers_((ranks() + 1) * sizeof(void*)) {
+  peer_channel(Peers peers, std::size_t slots)
+      : peers_(std::move(peers)), views_(ranks() + 1), cursor_(ranks() + 1), scales_(ranks()), pointers_((ranks() + 1) * sizeof(void*)) {
     // Twice as many, so that the weights of the last collective can still be read when peers post the next ones; and a power of two, so
     // that slots follow each other where the sequence wraps around.
-    peers_.mine().posts.resize(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
-    peers_.mine().scratch.resize(peers_.mine().posts.size() / 2);
+    peers_.make_slots(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
   }
+  peer_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
+               std::size_t slots) requires std::same_as<Peers, detail::peers>
+      : peer_channel(Peers(std::move(shared_failure), std::move(shared), rank, size), slots) {}
 
   ticket post(const program& p, const contribution& contribution) {
     ticket t{.sequence = sequence_++, .base = base_, .pieces = 1};
@@ -60,8 +62,7 @@ class thread_channel {
       base_ += 1;
     }
     const extent scratch = scratch_for(p, t, contribution.buffer);
-    peers_.mine().posts[t.sequence % peers_.mine().posts.size()] = {contribution, contribution.buffer.count(), scratch};
-    peers_.mine().posted.raise(t.sequence + 1);
+    peers_.post(t, {contribution, contribution.buffer.count(), scratch});
     return t;
   }
 
@@ -82,7 +83,7 @@ class thread_channel {
         if (now[0].what != operation::kind::send) perform(p, now, t, piece);
       }
     }
-    peers_.mine().progress.raise(tick(t, round, piece));
+    peers_.pass_on(tick(t, round, piece));
     return true;
   }
 
@@ -124,7 +125,7 @@ class thread_channel {
         side_by_side<T, 2>({to, from}, 0, to.count(), [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
       });
     }
-    peers_.mine().progress.raise(t.base + 1);
+    peers_.pass_on(t.base + 1);
     for (int peer = 0; peers_.rank() == root && peer < peers_.size(); ++peer)
       if (!peers_.passed(peer, t.base + 1, until)) return false;
     return true;
@@ -147,14 +148,10 @@ class thread_channel {
   void leave() { peers_.leave(); }
 
   /// Of this rank, so far.
-  std::size_t scratch_bytes() const {
-    std::size_t sum = 0;
-    for (const aligned_bytes& one : peers_.mine().scratch) sum += one.size();
-    return sum;
-  }
+  std::size_t scratch_bytes() const { return peers_.scratch_bytes(); }
 
  private:
-  using pass = detail::peers::pass;
+  using pass = typename Peers::pass;
 
   std::size_t ranks() const { return static_cast<std::size_t>(peers_.size()); }
 
@@ -162,10 +159,8 @@ class thread_channel {
   extent scratch_for(const program& p, const ticket& t, const buffer_view& buffer) {
     const std::size_t bytes = p.fused ? 0 : p.scratch_bytes(buffer);
     if (bytes == 0) return {};
-    aligned_bytes& memory = peers_.mine().scratch[t.sequence % peers_.mine().scratch.size()];
-    if (memory.size() < bytes) memory = aligned_bytes(bytes);
     const auto [begin, end] = p.scratch_of(buffer);
-    return {memory.data(), begin, end - begin};
+    return {peers_.scratch(t, bytes), begin, end - begin};
   }
 
   static std::uint32_t tick(const ticket& t, int round, std::uint32_t piece) {
@@ -190,7 +185,7 @@ class thread_channel {
       for (; first < end && (first == begin || !peers_.failed()); first += step) body(first, std::min(end, first + step));
     }
     if (first < end) peers_.report();
-    peers_.mine().progress.raise(t.base + 1);
+    peers_.pass_on(t.base + 1);
     return true;
   }
 
@@ -249,7 +244,7 @@ class thread_channel {
                     [&](std::span<T*> p, std::size_t n) { f(p.data(), n); });
   }
 
-  detail::peers peers_;
+  Peers peers_;
   host_stream stream_;
   std::uint32_t sequence_ = 0, base_ = 0;
   std::vector<buffer_view> views_;  // scratch of the driving thread, one entry a rank
@@ -257,5 +252,8 @@ class thread_channel {
   std::vector<double> scales_;
   std::vector<std::byte> pointers_;
 };
+
+/// Between threads of one process.
+using thread_channel = peer_channel<detail::peers>;
 
 }  // namespace gradsync
