@@ -62,6 +62,7 @@ class thread_group {
     std::condition_variable ended;
     series<bool> running(static_cast<std::size_t>(size_), true);
     series<std::thread> threads;
+    threads.reserve(running.size());  // where that throws, no thread runs yet
     auto end = [&](int rank) {
       world->outcome->leave(rank);
       const std::lock_guard hold(mutex);
