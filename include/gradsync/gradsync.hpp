@@ -8,7 +8,6 @@
 #error "gradsync needs C++20: compile with -std=c++20 (Bazel: build --cxxopt=-std=c++20)"
 #endif
 
-#include "gradsync/collective/calibrate.hpp"
 #include "gradsync/bucket/constant_plan.hpp"
 #include "gradsync/collective/automatic.hpp"
 #include "gradsync/collective/calibrate.hpp"

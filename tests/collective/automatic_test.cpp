@@ -28,12 +28,12 @@ enum candidate : std::size_t {
   is_double_tree_16
 };
 
-std::vector<choice> chosen(const automatic& rule, int size, calibration c) {
+series<choice> chosen(const automatic& rule, int size, calibration c) {
   c.size = size;
   return rule.choices<thread_communicator>(c);
 }
 
-bool all_are(const std::vector<choice>& all, std::size_t which) {
+bool all_are(const series<choice>& all, std::size_t which) {
   return std::all_of(all.begin(), all.end(), [which](const choice& c) { return c.which == which; });
 }
 

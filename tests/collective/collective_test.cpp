@@ -137,7 +137,7 @@ namespace {
 
 // A rule: what it chooses is an option, so that it can also be a wrong one.
 struct by_table {
-  std::vector<choice> table;
+  series<choice> table;
 
   const char* name() const { return "by_table"; }
   template <transport Communicator>
@@ -178,7 +178,7 @@ TEST_CASE("a rule that names no program, or none in order, is a wrong call") {
   thread_group(2).run([](auto& comm) {
     const std::string message =
         "gradsync[rank " + std::to_string(comm.rank()) + "]: by_table: choices must name programs that there are, by ascending bytes";
-    for (const std::vector<choice>& wrong : {std::vector<choice>{}, {{.which = 3}}, {{.up_to = 8, .which = 0}, {.up_to = 7, .which = 1}}})
+    for (const series<choice>& wrong : {series<choice>{}, {{.which = 3}}, {{.up_to = 8, .which = 0}, {.up_to = 7, .which = 1}}})
       CHECK_THROWS_WITH_AS((collective{comm, by_table{wrong}}), message.c_str(), usage_error);
   });
 }

@@ -98,7 +98,7 @@ void hazards_are_as_defined(const S& s, int largest) {
           if (op.what == kind::send) readers[op.peer] = k;
         }
       CHECK(right);
-      std::vector<hazard> expected;
+      series<hazard> expected;
       for (const auto& [peer, round] : readers) expected.push_back({peer, round});
       CHECK(p.readers == expected);
     }
@@ -139,7 +139,7 @@ TEST_CASE("one rank has an empty program") {
 
 TEST_CASE("the ring's program is what one writes down by hand") {
   const program p = compile(ring{}, 0, 3);
-  const std::vector<operation> expected = {
+  const series<operation> expected = {
       {kind::send, false, 1, 2, 1, 0, 0}, {kind::add, false, 2, 1, 1, 0, 0},   // round 0
       {kind::send, false, 1, 1, 1, 0, 0}, {kind::add, true, 2, 0, 1, 0, 0},    // round 1: chunk 0 is whole
       {kind::send, false, 1, 0, 1, 0, 0}, {kind::copy, false, 2, 2, 1, 0, 1},  // round 2: rank 1 read chunk 2 in round 0
@@ -152,8 +152,8 @@ TEST_CASE("the ring's program is what one writes down by hand") {
     if (got.what == kind::send) got.hazard_begin = got.hazard_end = expected[i].hazard_begin;  // empty wherever it stands
     CHECK(got == expected[i]);
   }
-  CHECK(p.hazards == std::vector<hazard>{{1, 0}, {1, 1}});
-  CHECK(p.readers == std::vector<hazard>{{1, 3}});
+  CHECK(p.hazards == series<hazard>{{1, 0}, {1, 1}});
+  CHECK(p.readers == series<hazard>{{1, 3}});
 }
 
 TEST_CASE("adjacent chunks are put together again, on both ends alike") {
@@ -226,7 +226,7 @@ TEST_CASE("hazards and readers are what their definition says, found by search")
 
 TEST_CASE("without its hazard a program goes wrong, so the laws would notice one that is missing") {
   auto programs = laws::compile_all(wasteful{}, 3);
-  CHECK(programs[0].hazards == std::vector<hazard>{{1, 1}});  // the later of the two
+  CHECK(programs[0].hazards == series<hazard>{{1, 1}});  // the later of the two
   CHECK_FALSE(goes_wrong(programs));
   for (program& p : programs)
     for (operation& op : p.operations) op.hazard_end = op.hazard_begin;
@@ -244,24 +244,24 @@ TEST_CASE("of a second place too: recursive doubling goes wrong without the haza
 TEST_CASE("recursive doubling's program is what one writes down by hand") {
   const program two = compile(recursive_doubling{}, 0, 2), four = compile(recursive_doubling{}, 2, 4);
   using enum region;
-  const std::vector<operation> expected_of_two = {
+  const series<operation> expected_of_two = {
       {kind::send, false, 1, 0, 1, 0, 0, buffer},                   // round 0
       {kind::add, true, 1, 0, 1, 0, 0, buffer, buffer, scratch},    // rank 1 reads the buffer meanwhile
       {kind::copy, false, 0, 0, 1, 0, 1, scratch, buffer, buffer},  // home, when rank 1 is through round 0
   };
-  const std::vector<operation> expected_of_four = {
+  const series<operation> expected_of_four = {
       {kind::send, false, 3, 0, 1, 0, 0, buffer},                  // round 0
       {kind::add, false, 3, 0, 1, 0, 0, buffer, buffer, scratch},  //
       {kind::send, false, 0, 0, 1, 0, 0, scratch},                 // round 1
       {kind::add, true, 0, 0, 1, 0, 1, scratch, scratch, buffer},  // when rank 3 is through round 0
   };
   CHECK(two.operations == expected_of_two);
-  CHECK(two.hazards == std::vector<hazard>{{1, 0}});
-  CHECK(two.readers == std::vector<hazard>{{1, 0}});
+  CHECK(two.hazards == series<hazard>{{1, 0}});
+  CHECK(two.readers == series<hazard>{{1, 0}});
   CHECK((two.rounds() == 2 && two.scratch_first == 0 && two.scratch_count == 1));
   CHECK(four.operations == expected_of_four);
-  CHECK(four.hazards == std::vector<hazard>{{3, 0}});
-  CHECK(four.readers == std::vector<hazard>{{0, 1}, {3, 0}});
+  CHECK(four.hazards == series<hazard>{{3, 0}});
+  CHECK(four.readers == series<hazard>{{0, 1}, {3, 0}});
   CHECK(four.rounds() == 2);
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("chunks that change places beside chunks that don't are put together o
 
 TEST_CASE("of several additions into a chunk that is sent, the first leaves what the others add to") {
   const program p = compile(laws::added_beside_a_send{}, 0, 3);
-  std::vector<operation> of_chunk_1;
+  series<operation> of_chunk_1;
   for (const operation& op : p.round(0))
     if (op.what == kind::add && op.first + op.count == 2) of_chunk_1.push_back(op);
   REQUIRE(of_chunk_1.size() == 2);

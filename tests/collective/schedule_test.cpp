@@ -29,14 +29,6 @@ struct not_fused : everyone_to_rank_0 {
   static constexpr bool fused = false;
 };
 
-// What rank 0 divides, and where.
-template <strategy S>
-detail::division division_of(const S& s, int rank, int size, int chunk) {
-  std::vector<detail::division> all(static_cast<std::size_t>(s.chunks(size)));
-  detail::find_divisions(s, rank, size, all.data());
-  return all[static_cast<std::size_t>(chunk)];
-}
-
 }  // namespace
 
 static_assert(verify(everyone_to_rank_0{}, 5).holds());
@@ -53,14 +45,4 @@ TEST_CASE("levels have names, in ascending order") {
   CHECK(std::string(name_of(level::uniform)) == "uniform");
   CHECK(std::string(name_of(level::canonical)) == "canonical");
   CHECK((level::none < level::agreed && level::agreed < level::uniform && level::uniform < level::canonical));
-}
-
-TEST_CASE("a rank divides after its last add, unless a copy follows") {
-  const detail::division at_root = division_of(tree{.segments = 2}, 0, 4, 1);
-  CHECK(at_root.round == 2);                                     // segment 1 reaches the top one round after segment 0
-  CHECK(at_root.receive == 0);                                   // it comes alone then
-  CHECK(division_of(tree{.segments = 2}, 2, 4, 1).round == -1);  // adds, then copies
-  CHECK(division_of(tree{.segments = 2}, 3, 4, 0).round == -1);  // only copies
-  CHECK(division_of(ring{}, 1, 3, 1).round == 1);
-  CHECK(division_of(ring{}, 1, 3, 0).round == -1);
 }

@@ -44,11 +44,7 @@ const std::map<std::string, std::set<std::string>> third_parties = {
     {"gradsync/adapt/thrust.hpp", {"thrust/"}},
     {"gradsync/adapt/torch.hpp", {"torch/"}},
     {"gradsync/adapt/torch_parameters.hpp", {"torch/"}},
-    {"gradsync/comm/mpi.hpp", {"mpi.h"}},
-    {"gradsync/comm/mpi_endpoint.hpp", {"mpi.h"}},
-    {"gradsync/comm/mpi_notes.hpp", {"mpi.h"}},
-    {"gradsync/comm/mpi_process.hpp", {"mpi.h"}},
-    {"gradsync/comm/mpi_session.hpp", {"mpi.h"}},
+    {"gradsync/comm/mpi*", {"mpi.h"}},
 };
 
 // What only transports between processes need, which include it: every other file is spared the time that it takes to compile.

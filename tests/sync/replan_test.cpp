@@ -151,7 +151,7 @@ TEST_CASE("a model whose members are listed in backward order: a bucket leaves a
             while (sync.completed_buckets() < l + 1) std::this_thread::yield();  // for ever, if it waited for a later mark
           if (l == 3) sync.finish();
         }
-      CHECK(sync.plan().bucket_of == std::vector<std::size_t>{0, 1, 2, 3});
+      CHECK(sync.plan().bucket_of == series<std::size_t>{0, 1, 2, 3});
       for (const test::param& p : net.layer)
         for (float g : p.grad) CHECK(g == static_cast<float>(comm.size() - 1) / 2);
     });
@@ -180,7 +180,7 @@ TEST_CASE("a model that marks layer by layer, last layer first, or everything at
         sync.contribute_nothing();
       }
       CHECK_FALSE(sync.replanned());
-      CHECK(sync.plan().bucket_of == std::vector<std::size_t>{3, 2, 1, 0});
+      CHECK(sync.plan().bucket_of == series<std::size_t>{3, 2, 1, 0});
     }
   });
 }
@@ -200,7 +200,7 @@ TEST_CASE("ranks that differ in their order take rank 0's, and go on in whatever
         for (std::size_t l = 0; l < 3; ++l)
           for (float g : net.layer[l].grad) REQUIRE(g == static_cast<float>(1 + l));
       }
-      CHECK(sync.plan().bucket_of == std::vector<std::size_t>{1, 0, 2});
+      CHECK(sync.plan().bucket_of == series<std::size_t>{1, 0, 2});
     });
 }
 

@@ -17,17 +17,17 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/bucket/cuts.hpp"
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 
 namespace gradsync {
 
 struct bucket {
   dtype type = dtype::float32;
-  std::vector<slot> slots;       ///< in model order
+  series<slot> slots;            ///< in model order
   std::size_t count = 0;         ///< elements
   std::size_t padded_count = 0;  ///< elements of storage of ours
   std::size_t bytes() const { return count * size_of(type); }
@@ -36,8 +36,8 @@ struct bucket {
 };
 
 struct bucket_plan {
-  std::vector<bucket> buckets;                  ///< in the order in which they leave
-  std::vector<std::size_t> bucket_of, slot_of;  ///< by parameter
+  series<bucket> buckets;                  ///< in the order in which they leave
+  series<std::size_t> bucket_of, slot_of;  ///< by parameter
 
   friend bool operator==(const bucket_plan&, const bucket_plan&) = default;
 };
@@ -45,9 +45,9 @@ struct bucket_plan {
 /// `ready_order` names each parameter once, by its index in model order, the first one ready first; empty: reverse model order.
 inline bucket_plan make_plan(std::span<const parameter> parameters, const plan_options& options = {},
                              std::span<const std::uint32_t> ready_order = {}) {
-  std::vector<plan_item> items;
+  series<plan_item> items;
   for (const parameter& p : parameters) items.push_back({p.type, p.count});
-  bucket_plan plan{.buckets = {}, .bucket_of = std::vector<std::size_t>(items.size()), .slot_of = std::vector<std::size_t>(items.size())};
+  bucket_plan plan{.buckets = {}, .bucket_of = series<std::size_t>(items.size()), .slot_of = series<std::size_t>(items.size())};
   plan.buckets.resize(cut_buckets(items, options, ready_order, plan.bucket_of));
   for (std::size_t i = 0; i < items.size(); ++i) {
     bucket& mine = plan.buckets[plan.bucket_of[i]];

@@ -24,7 +24,6 @@
 #include <limits>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "gradsync/collective/calibrate.hpp"
 #include "gradsync/collective/collective.hpp"
@@ -39,6 +38,7 @@
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/reduce_op.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -53,7 +53,7 @@ struct automatic {
 
   /// The rule alone: the candidate for each size, by its number in the order above, and the seconds predicted for it.
   template <transport Communicator>
-  std::vector<choice> choices(const calibration& measured) const;
+  series<choice> choices(const calibration& measured) const;
 
  private:
   // 256 bytes to 1 GiB.
@@ -78,8 +78,8 @@ struct automatic {
 };
 
 template <transport Communicator>
-std::vector<choice> automatic::choices(const calibration& measured) const {
-  std::vector<choice> best;
+series<choice> automatic::choices(const calibration& measured) const {
+  series<choice> best;
   for (int k = smallest; k <= largest; ++k)
     best.push_back({.up_to = std::size_t{1} << k, .which = 0, .seconds = std::numeric_limits<double>::infinity()});
   for_each_candidate<Communicator>(measured.size, [&]<strategy S>(const S& strategy, std::size_t number) {
@@ -102,10 +102,10 @@ repertoire automatic::choose(Communicator& comm) const {
                          place_of(comm, comm.rank()));
   const calibration measured = calibrate(comm);
   // Rank 0 decides alone: the same figures might give another choice where a compiler rounds otherwise.
-  std::vector<std::uint64_t> number(largest - smallest + 1);
-  std::vector<double> seconds(number.size());
+  series<std::uint64_t> number(largest - smallest + 1);
+  series<double> seconds(number.size());
   if (comm.rank() == 0) {
-    const std::vector<choice> best = choices<Communicator>(measured);
+    const series<choice> best = choices<Communicator>(measured);
     for (std::size_t i = 0; i < best.size(); ++i) {
       number[i] = best[i].which;
       seconds[i] = best[i].seconds;

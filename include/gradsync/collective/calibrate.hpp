@@ -28,7 +28,6 @@
 #include <span>
 #include <string>
 #include <utility>  // declval
-#include <vector>
 
 #include "gradsync/collective/compile.hpp"
 #include "gradsync/collective/cost.hpp"
@@ -40,6 +39,7 @@
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/link.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -123,7 +123,7 @@ struct neighbours {
 };
 
 // What disturbs a run makes it longer, never shorter.
-inline double lower_quartile(std::vector<double>& of) {
+inline double lower_quartile(series<double>& of) {
   const auto quarter = of.begin() + static_cast<std::ptrdiff_t>(of.size() / 4);
   std::nth_element(of.begin(), quarter, of.end());
   return *quarter;
@@ -131,7 +131,7 @@ inline double lower_quartile(std::vector<double>& of) {
 
 // Fits the lines: `small` and `large` are bytes of a message and, in a pass, of the buffer.
 struct calibration_times {
-  std::vector<double> small, copies, adds, small_pass, large_pass;
+  series<double> small, copies, adds, small_pass, large_pass;
 
   calibration fit(int size, int rounds, int adding, double large) {
     const double start = lower_quartile(small) / rounds, copied = lower_quartile(copies);

@@ -24,15 +24,17 @@
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "gradsync/collective/any_strategy.hpp"
 #include "gradsync/collective/compile.hpp"
 #include "gradsync/collective/native.hpp"
+#include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/print.hpp"  // numbers in columns
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/verify.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -42,20 +44,28 @@ struct proved_program {
   level reproducibility = level::none;
 };
 
+namespace detail {
+
+inline proved_program prove(const any_strategy& s, const place& here) {
+  const proof p = verify(s);
+  if (!p.holds())
+    throw usage_error(std::string("strategy ") + s.name + " on " + std::to_string(s.size) + " ranks: " + describe(p.first), here);
+  return {compile(s, here.rank, placement(s)), p.reproducibility};
+}
+
+}  // namespace detail
+
 /// Proves the strategy for the communicator's size (256 ranks: within 50 ms) and compiles this rank's program; a fused one for its rounds,
 /// where the communicator has no pass of its own. Where that pass adds in another order than the strategy, and says so
 /// (`fused_is_canonical`), the bits are no more than agreed. `usage_error` if the strategy is wrong, with the first violation in words.
 template <transport Communicator, strategy Strategy>
 proved_program prove(const Communicator& communicator, const Strategy& strategy) {
-  const int rank = communicator.rank(), size = communicator.size();
-  const proof p = verify(strategy, size);
-  if (!p.holds())
-    throw usage_error(std::string("strategy ") + strategy.name() + " on " + std::to_string(size) + " ranks: " + describe(p.first),
-                      place_of(communicator, rank));
-  proved_program proved{compile(strategy, rank, size), p.reproducibility};
-  if constexpr (!fused_channel<decltype(std::declval<Communicator&>().open(1))>) proved.steps.fused = false;
-  else if constexpr (requires { channel_of<Communicator>::fused_is_canonical; })
-    if (proved.steps.fused && size > 2 && !channel_of<Communicator>::fused_is_canonical)
+  using channel = channel_of<Communicator>;
+  proved_program proved =
+      detail::prove(erased_strategy<Strategy>(strategy, communicator.size()), place_of(communicator, communicator.rank()));
+  if constexpr (!fused_channel<channel>) proved.steps.fused = false;
+  else if constexpr (requires { channel::fused_is_canonical; })
+    if (proved.steps.fused && communicator.size() > 2 && !channel::fused_is_canonical)
       proved.reproducibility = std::min(proved.reproducibility, level::agreed);
   return proved;
 }
@@ -69,8 +79,8 @@ struct choice {
 
 /// All that a collective may run. The same on all ranks, but for each program being the rank's own.
 struct repertoire {
-  std::vector<proved_program> programs;  ///< at least one
-  std::vector<choice> choices;           ///< at least one, by ascending `up_to`
+  series<proved_program> programs;  ///< at least one
+  series<choice> choices;           ///< at least one, by ascending `up_to`
 };
 
 /// A rule that chooses strategies. All ranks ask it together, so it may communicate.
@@ -104,8 +114,8 @@ class collective {
   /// Of the strategy, or of the rule.
   const std::string& name() const { return name_; }
 
-  const std::vector<proved_program>& programs() const { return all_.programs; }
-  const std::vector<choice>& choices() const { return all_.choices; }
+  const series<proved_program>& programs() const { return all_.programs; }
+  const series<choice>& choices() const { return all_.choices; }
 
   /// What the proof says of the bits: the least reproducible of all that may run.
   level reproducibility() const {
@@ -141,14 +151,14 @@ class collective {
 
 namespace detail {
 
-inline bool ends_stretch(const std::vector<choice>& all, std::size_t i) { return i + 1 == all.size() || all[i + 1].which != all[i].which; }
+inline bool ends_stretch(const series<choice>& all, std::size_t i) { return i + 1 == all.size() || all[i + 1].which != all[i].which; }
 
 }  // namespace detail
 
 /// In one line all that ranks must agree on: "native in 2 rounds of 4 chunks", or one such part for each stretch of bytes.
 template <transport Communicator>
 std::string summary(const collective<Communicator>& sum) {
-  const std::vector<choice>& all = sum.choices();
+  const series<choice>& all = sum.choices();
   std::string text;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!detail::ends_stretch(all, i)) continue;
@@ -172,7 +182,7 @@ std::string summary(const collective<Communicator>& sum) {
 template <transport Communicator>
 std::string describe(const collective<Communicator>& sum) {
   const auto right = [](const std::string& s, std::size_t width) { return std::string(s.size() < width ? width - s.size() : 0, ' ') + s; };
-  const std::vector<choice>& all = sum.choices();
+  const series<choice>& all = sum.choices();
   std::string text = sum.name() + " on " + detail::counted(sum.communicator().size(), "rank") + ": " + name_of(sum.reproducibility()) +
                      "\n up to bytes  predicted us  rounds  chunks  strategy\n";
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -14,11 +14,10 @@
 ///     seconds(wire, 1e6);                                                        // the same
 #pragma once
 
-#include <type_traits>
-#include <vector>
-
+#include "gradsync/collective/any_strategy.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/core/link.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -34,44 +33,54 @@ struct traffic {
   constexpr bool covers(const traffic& other) const { return messages >= other.messages && moved >= other.moved && added >= other.added; }
 };
 
-template <strategy S>
-constexpr traffic traffic_of(const S& s, int round, int rank, int size) {
+constexpr traffic traffic_of(const series<message>& posted) {
   traffic out, in;
-  s.round(round, rank, size, [&](auto message) {
-    constexpr bool sends = std::is_same_v<decltype(message), send>;
-    traffic& way = sends ? out : in;
+  for (const message& m : posted) {
+    traffic& way = m.sends ? out : in;
     ++way.messages;
-    way.moved += message.count;
-    if constexpr (!sends) in.added += message.what == effect::copy ? 0 : message.count;
-  });
+    way.moved += m.count;
+    in.added += m.sends || m.what == effect::copy ? 0 : m.count;
+  }
   return {out.messages > in.messages ? out.messages : in.messages, out.moved > in.moved ? out.moved : in.moved, in.added};
 }
 
 }  // namespace detail
 
 /// Seconds that an all-reduce of `bytes` bytes takes among `size` ranks over links that are all alike.
-template <strategy S>
-constexpr double cost(const S& s, const link& wire, int size, double bytes) {
+constexpr double cost(const any_strategy& s, const link& wire, double bytes) {
+  series<message> posted;
   double seconds = 0;
-  for (int k = 0; k < s.rounds(size); ++k) {
+  for (int k = 0; k < s.rounds; ++k) {
     double busiest = 0;
-    for (int rank = 0; rank < size; ++rank) {
-      const double time = detail::traffic_of(s, k, rank, size).seconds(wire, bytes / s.chunks(size));
+    for (int rank = 0; rank < s.size; ++rank) {
+      posted.clear();
+      s.post(k, rank, posted);
+      const double time = detail::traffic_of(posted).seconds(wire, bytes / s.chunks);
       if (time > busiest) busiest = time;
     }
     seconds += busiest;
   }
   return seconds;
 }
+template <strategy S>
+constexpr double cost(const S& s, const link& wire, int size, double bytes) {
+  return cost(erased_strategy<S>(s, size), wire, bytes);
+}
 
 /// `cost` of one strategy and number of ranks, for any link and number of bytes.
 class cost_curve {
  public:
-  template <strategy S>
-  cost_curve(const S& s, int size) : chunks_(s.chunks(size)), rounds_(detail::index(s.rounds(size))) {
-    for (int k = 0; k < s.rounds(size); ++k)
-      for (int rank = 0; rank < size; ++rank) add(rounds_[detail::index(k)], detail::traffic_of(s, k, rank, size));
+  explicit cost_curve(const any_strategy& s) : chunks_(s.chunks), rounds_(detail::index(s.rounds)) {
+    series<message> posted;
+    for (int k = 0; k < s.rounds; ++k)
+      for (int rank = 0; rank < s.size; ++rank) {
+        posted.clear();
+        s.post(k, rank, posted);
+        add(rounds_[detail::index(k)], detail::traffic_of(posted));
+      }
   }
+  template <strategy S>
+  cost_curve(const S& s, int size) : cost_curve(erased_strategy<S>(s, size)) {}
 
   double operator()(const link& wire, double bytes) const {
     double seconds = 0;
@@ -86,14 +95,14 @@ class cost_curve {
 
  private:
   // Most ranks of a round do the same, or less than another one.
-  static void add(std::vector<detail::traffic>& busy, const detail::traffic& one) {
+  static void add(series<detail::traffic>& busy, const detail::traffic& one) {
     for (const detail::traffic& other : busy)
       if (other.covers(one)) return;
     busy.push_back(one);
   }
 
   int chunks_;
-  std::vector<std::vector<detail::traffic>> rounds_;
+  series<series<detail::traffic>> rounds_;
 };
 
 }  // namespace gradsync

@@ -18,38 +18,43 @@
 #include <algorithm>  // sorting and searching
 #include <compare>
 #include <cstdint>
-#include <type_traits>
-#include <vector>
 
+#include "gradsync/collective/any_strategy.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/comm/program.hpp"  // region
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
 class placement {
  public:
   /// Of a strategy whose messages are in bounds: `verify` looks at that first.
-  template <strategy S>
-  constexpr placement(const S& s, int size) : size_(size), rounds_(s.rounds(size)) {
-    std::vector<std::int64_t> sent, written, found;  // by chunk: the last part, one rank's in one round, that did so
-    for (std::vector<std::int64_t>* last : {&sent, &written, &found}) last->assign(detail::index(s.chunks(size)), -1);
-    for (int rank = 0; rank < size; ++rank)
+  constexpr explicit placement(const any_strategy& s) : size_(s.size), rounds_(s.rounds) {
+    struct last_use {  // the number of the last part, one rank's in one round, that did so with a chunk
+      std::int64_t sent = -1, written = -1, found = -1;
+    };
+    series<last_use> last(detail::index(s.chunks));
+    series<message> posted;
+    for (int rank = 0; rank < size_; ++rank)
       for (int k = 0; k < rounds_; ++k) {
         const std::int64_t part = std::int64_t{rank} * rounds_ + k;
-        s.round(k, rank, size, [&](auto message) {
-          constexpr bool sends = std::is_same_v<decltype(message), send>;
-          for (int c = message.first; c < message.first + message.count; ++c) {
-            const std::size_t i = detail::index(c);
-            (sends ? sent : written)[i] = part;
-            if ((sends ? written : sent)[i] != part || found[i] == part) continue;
-            found[i] = part;
+        posted.clear();
+        s.post(k, rank, posted);
+        for (const message& m : posted)
+          for (int c = m.first; c < m.first + m.count; ++c) {
+            last_use& chunk = last[detail::index(c)];
+            (m.sends ? chunk.sent : chunk.written) = part;
+            if (chunk.sent != chunk.written || chunk.found == part) continue;
+            chunk.found = part;
             flips_.push_back({rank, c, k});
           }
-        });
       }
     std::sort(flips_.begin(), flips_.end());
     for (const flip& f : flips_) settles_ = settles_ || before(rounds_, f.rank, f.chunk) == region::scratch;
   }
+
+  template <strategy S>
+  constexpr placement(const S& s, int size) : placement(erased_strategy<S>(s, size)) {}
 
   constexpr int size() const { return size_; }
 
@@ -80,14 +85,14 @@ class placement {
 
  private:
   struct flip {  // `rank` writes `chunk` to its other place in this round
-    int rank, chunk, round;
+    int rank = 0, chunk = 0, round = 0;
 
     friend constexpr auto operator<=>(const flip&, const flip&) = default;
   };
 
   int size_, rounds_;
   bool settles_ = false;
-  std::vector<flip> flips_;  // sorted
+  series<flip> flips_;  // sorted
 };
 
 }  // namespace gradsync

@@ -16,11 +16,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "gradsync/collective/any_strategy.hpp"
 #include "gradsync/collective/compile.hpp"
 #include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -47,21 +48,24 @@ inline std::string line_of(int round, int rank, const operation& op) {
 }  // namespace detail
 
 /// One line a message, as it is compiled (adjacent chunks together), ending with a line feed each. `s` is one that `verify` accepts.
-template <strategy S>
-std::string print(const S& s, int size) {
-  const placement places(s, size);
-  std::vector<program> programs;
-  for (int rank = 0; rank < size; ++rank) programs.push_back(compile(s, rank, places));
-  std::string text = s.name();
-  text += " on " + detail::counted(size, "rank") + ": " + detail::counted(s.chunks(size), "chunk") + ", ";
-  text += detail::counted(s.rounds(size), "round") + (places.settles() ? " and one to copy home" : "");
-  text += std::string(", claims ") + name_of(s.claim(size)) + "\n";
-  if (s.rounds(size) > 0) text += "round  from  to  chunks   what\n";
+inline std::string print(const any_strategy& s) {
+  const placement places(s);
+  series<program> programs;
+  for (int rank = 0; rank < s.size; ++rank) programs.push_back(compile(s, rank, places));
+  std::string text = s.name;
+  text += " on " + detail::counted(s.size, "rank") + ": " + detail::counted(s.chunks, "chunk") + ", ";
+  text += detail::counted(s.rounds, "round") + (places.settles() ? " and one to copy home" : "");
+  text += std::string(", claims ") + name_of(s.claim) + "\n";
+  if (s.rounds > 0) text += "round  from  to  chunks   what\n";
   for (int k = 0; k < programs[0].rounds(); ++k)
     for (const program& p : programs)
       for (const operation& op : p.round(k))
         if (op.what != operation::kind::send) text += detail::line_of(k, p.rank, op);
   return text;
+}
+template <strategy S>
+std::string print(const S& s, int size) {
+  return print(erased_strategy<S>(s, size));
 }
 
 }  // namespace gradsync

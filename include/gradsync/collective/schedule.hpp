@@ -32,7 +32,6 @@
 #include <concepts>  // the concepts below
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>  // a message is a send or a receive
 
 namespace gradsync {
 
@@ -111,31 +110,5 @@ constexpr const char* refusal(const S& s, int size) {
   if constexpr (requires { s.refuses(size); }) return s.refuses(size);
   else return nullptr;
 }
-
-namespace detail {
-
-/// Where a rank divides a chunk: in which round, and after which of its receives there; -1 where it does not.
-struct division {
-  int round = -1, receive = -1;
-};
-
-/// The rule of the division, which `verify` proves and `compile` follows. `of_chunk` has chunks(size) entries, all of them new.
-template <strategy S>
-constexpr void find_divisions(const S& s, int rank, int size, division* of_chunk) {
-  const int chunks = s.chunks(size), rounds = s.rounds(size);
-  for (int k = 0; k < rounds; ++k) {
-    int i = 0;
-    s.round(k, rank, size, [&](auto message) {
-      if constexpr (std::is_same_v<decltype(message), receive>) {
-        const bool inside = message.first >= 0 && message.first < chunks && message.count <= chunks - message.first;  // not verified yet
-        for (int c = message.first; inside && c < message.first + message.count; ++c)
-          of_chunk[c] = message.what == effect::copy ? division{} : division{k, i};
-        ++i;
-      }
-    });
-  }
-}
-
-}  // namespace detail
 
 }  // namespace gradsync

@@ -14,13 +14,13 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
-#include <vector>
 
+#include "gradsync/collective/any_strategy.hpp"
 #include "gradsync/collective/placement.hpp"
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/collective/violation.hpp"
 #include "gradsync/core/arithmetic.hpp"  // the shape of the canonical tree
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -64,10 +64,9 @@ constexpr auto fold_tree(int first, int count, const Leaf& leaf, const Add& add)
   return add(fold_tree(first, left, leaf, add), fold_tree(first + left, count - left, leaf, add));
 }
 
-template <strategy S>
 class prover {
  public:
-  constexpr prover(const S& s, int size) : strategy_{s}, size_{size} {}
+  constexpr explicit prover(const any_strategy& s) : strategy_(s), size_(s.size), chunks_(s.chunks), rounds_(s.rounds) {}
 
   constexpr proof run() {
     if (!sized()) return proof_;
@@ -89,24 +88,18 @@ class prover {
     std::uint64_t tags = 0, shape = 0;
     int count = 0, divisions = 0;
   };
-  struct posted_send {
-    int rank;
-    send what;
-    int next;  // of the same pair
-    bool met;
-  };
-  struct posted_receive {
-    int rank;
-    receive what;
-  };
-  struct pair_queue {  // the sends of one pair that have not met their receives; stale unless of this round
+  struct pair_queue {  // the sends of one pair that have not met their receives, by index in posted_; stale unless of this round
     int round = -1, head = -1, tail = -1;
   };
   struct pending_write {
-    int rank, chunk;
-    effect what;
-    int peers, last_peer;
-    held value;
+    int rank = 0, chunk = 0;
+    effect what = effect::copy;
+    int peers = 0, last_peer = 0;
+    held value = {};
+  };
+  struct last_write {         // into a chunk
+    std::int64_t stamp = -1;  // of the rank and round that wrote
+    std::size_t pending = 0;  // if that is under way
   };
 
   constexpr void found(const violation& v) { proof_.first = proof_.first.what == kind::none ? v : proof_.first; }
@@ -126,77 +119,71 @@ class prover {
 
   constexpr bool sized() {
     if (size_ < 1) return found({kind::bad_size}), false;
-    if (const char* why = refusal(strategy_, size_)) return found({kind::refused_size, -1, -1, -1, -1, why}), false;
-    chunks_ = strategy_.chunks(size_);
+    if (const char* why = strategy_.refusal) return found({kind::refused_size, -1, -1, -1, -1, why}), false;
     if (chunks_ < 1 || chunks_ > most_chunks) return found({kind::bad_chunks, -1, -1, -1, chunks_}), false;
-    rounds_ = strategy_.rounds(size_);
     if (rounds_ < 0 || rounds_ > most_rounds) return found({kind::bad_rounds, rounds_}), false;
     return true;
   }
 
   constexpr void start() {
-    held_.assign(cell(size_, 0, chunks_), {});  // resize() of numbers is no constant expression with clang 14
-    divisions_.assign(held_.size(), {});
-    queues_.assign(cell(size_, 0, size_), {});
-    written_by_.assign(index(chunks_), -1);
-    write_of_.assign(index(chunks_), 0);
+    held_.resize(cell(size_, 0, chunks_));
+    divisions_.resize(held_.size());
+    queues_.resize(cell(size_, 0, size_));
+    written_.resize(index(chunks_));
     for (int r = 0; r < size_; ++r) {
       all_tags_ += leaf_shape(r);
       for (int c = 0; c < chunks_; ++c) at(r, c) = {leaf_shape(r), leaf_shape(r), 1, 0};
-      find_divisions(strategy_, r, size_, divisions_.data() + cell(r, 0, chunks_));
+      find_divisions(strategy_, r, divisions_.data() + cell(r, 0, chunks_));
     }
     proof_.ordered = proof_.complete = proof_.agreed = proof_.uniform = proof_.canonical = proof_.one_division = true;
   }
 
-  constexpr void check(int rank, int peer, int first, int count) {
-    if (peer < 0 || peer >= size_) broken({kind::unknown_peer, round_, rank, peer, first});
-    else if (peer == rank) broken({kind::self_message, round_, rank, peer, first});
-    else if (first < 0 || first >= chunks_ || count < 1 || count > chunks_ - first) broken({kind::out_of_range, round_, rank, peer, first});
+  constexpr void check(const message& m) {
+    if (m.peer < 0 || m.peer >= size_) broken({kind::unknown_peer, round_, m.rank, m.peer, m.first});
+    else if (m.peer == m.rank) broken({kind::self_message, round_, m.rank, m.peer, m.first});
+    else if (m.first < 0 || m.first >= chunks_ || m.count < 1 || m.count > chunks_ - m.first)
+      broken({kind::out_of_range, round_, m.rank, m.peer, m.first});
   }
 
   // The messages of this round, by rank and as posted.
   constexpr void collect() {
-    sends_.clear();
-    receives_.clear();
-    for (int r = 0; r < size_; ++r)
-      strategy_.round(round_, r, size_, [&](auto message) {
-        if constexpr (std::is_same_v<decltype(message), send>) {
-          check(r, message.to, message.first, message.count);
-          sends_.push_back({r, message, -1, false});
-        } else {
-          check(r, message.from, message.first, message.count);
-          receives_.push_back({r, message});
-        }
-      });
+    posted_.clear();
+    for (int r = 0; r < size_; ++r) strategy_.post(round_, r, posted_);
+    for (const message& m : posted_) check(m);
+    if (next_.size() < posted_.size()) next_.resize(posted_.size());
   }
 
   // Each receive meets the oldest send of its pair.
   constexpr void match() {
-    for (int i = 0; i < static_cast<int>(sends_.size()); ++i) {
-      const posted_send& s = sends_[index(i)];
-      pair_queue& queue = queues_[cell(s.rank, s.what.to, size_)];
-      if (queue.round != round_ || queue.head < 0) queue = {round_, i, i};
-      else queue.tail = sends_[index(queue.tail)].next = i;
+    int unmet = 0;
+    for (int i = 0; i < static_cast<int>(posted_.size()); ++i) {
+      const message& m = posted_[index(i)];
+      if (!m.sends) continue;
+      ++unmet;
+      next_[index(i)] = -1;
+      pair_queue& queue = queues_[cell(m.rank, m.peer, size_)];
+      if (queue.round != round_) queue = {round_, i, i};
+      else queue.tail = next_[index(queue.tail)] = i;
     }
-    for (const posted_receive& r : receives_) {
-      pair_queue& queue = queues_[cell(r.what.from, r.rank, size_)];
-      if (queue.round != round_ || queue.head < 0) return broken({kind::unmatched_receive, round_, r.rank, r.what.from, r.what.first});
-      posted_send& s = sends_[index(queue.head)];
-      const bool same = s.what.first == r.what.first && s.what.count == r.what.count;
-      if (!same) return broken({kind::crossed, round_, r.rank, r.what.from, r.what.first});
-      s.met = true;
-      queue.head = s.next;
+    for (const message& m : posted_) {
+      if (m.sends) continue;
+      pair_queue& queue = queues_[cell(m.peer, m.rank, size_)];
+      if (queue.round != round_ || queue.head < 0) return broken({kind::unmatched_receive, round_, m.rank, m.peer, m.first});
+      const message& sent = posted_[index(queue.head)];
+      if (sent.first != m.first || sent.count != m.count) return broken({kind::crossed, round_, m.rank, m.peer, m.first});
+      queue.head = next_[index(queue.head)];
+      --unmet;
     }
-    if (sends_.size() == receives_.size()) return;
-    for (const posted_send& s : sends_)
-      if (!s.met) return broken({kind::unmatched_send, round_, s.rank, s.what.to, s.what.first});
+    for (int i = 0; unmet > 0; ++i)
+      if (const message& m = posted_[index(i)]; m.sends && queues_[cell(m.rank, m.peer, size_)].head == i)
+        return broken({kind::unmatched_send, round_, m.rank, m.peer, m.first});
   }
 
   // Every receive reads what its peer held before the round, so the writes wait until all have read.
   constexpr void receive_all() {
     writes_.clear();
-    for (const posted_receive& r : receives_)
-      for (int c = r.what.first; c < r.what.first + r.what.count; ++c) write(r, c);
+    for (const message& m : posted_)
+      for (int c = m.first; !m.sends && c < m.first + m.count; ++c) write(m, c);
     for (const pending_write& w : writes_) {
       if (w.what == effect::join && w.peers != size_ - 1) return broken({kind::partial_join, round_, w.rank, w.last_peer, w.chunk});
       at(w.rank, w.chunk) = w.value;
@@ -207,20 +194,19 @@ class prover {
   // One rank's part in one round, as a number.
   constexpr std::int64_t stamp(int rank) const { return std::int64_t{round_} * size_ + rank; }
 
-  constexpr void write(const posted_receive& r, int chunk) {
-    const int peer = r.what.from;
-    const violation here{kind::none, round_, r.rank, peer, chunk};
-    if (written_by_[index(chunk)] != stamp(r.rank)) {
-      written_by_[index(chunk)] = stamp(r.rank);
-      write_of_[index(chunk)] = writes_.size();
-      const held start = r.what.what == effect::copy  ? at(peer, chunk)
-                         : r.what.what == effect::add ? sum(at(r.rank, chunk), at(peer, chunk), here)
-                                                      : join(chunk, here);
-      writes_.push_back({r.rank, chunk, r.what.what, 1, peer, start});
+  constexpr void write(const message& m, int chunk) {
+    const int peer = m.peer;
+    const violation here{kind::none, round_, m.rank, peer, chunk};
+    if (written_[index(chunk)].stamp != stamp(m.rank)) {
+      written_[index(chunk)] = {stamp(m.rank), writes_.size()};
+      const held start = m.what == effect::copy  ? at(peer, chunk)
+                         : m.what == effect::add ? sum(at(m.rank, chunk), at(peer, chunk), here)
+                                                 : join(chunk, here);
+      writes_.push_back({m.rank, chunk, m.what, 1, peer, start});
       return;
     }
-    pending_write& w = writes_[write_of_[index(chunk)]];
-    if (w.what == effect::copy || w.what != r.what.what) return broken(as(here, kind::overlapping_writes));
+    pending_write& w = writes_[written_[index(chunk)].pending];
+    if (w.what == effect::copy || w.what != m.what) return broken(as(here, kind::overlapping_writes));
     if (w.what == effect::add) w.value = sum(w.value, at(peer, chunk), here);
     else if (peer <= w.last_peer) return broken(as(here, kind::partial_join));
     ++w.peers;
@@ -267,34 +253,36 @@ class prover {
     proof_.canonical = proof_.canonical && proof_.uniform;
     const int levels = int{proof_.agreed} + int{proof_.uniform} + int{proof_.canonical};  // each contains those before it
     proof_.reproducibility = static_cast<level>(levels);
-    if (proof_.reproducibility < strategy_.claim(size_)) found({kind::weaker_than_claimed});
-    const placement places(strategy_, size_);
+    if (proof_.reproducibility < strategy_.claim) found({kind::weaker_than_claimed});
+    const placement places(strategy_);
     proof_.in_place = places.in_place();
     for (int r = 0; r < size_; ++r)
       if (const int count = places.scratch_of(r).count; count > proof_.scratch_chunks) proof_.scratch_chunks = count;
   }
 
-  const S& strategy_;
-  int size_ = 0, chunks_ = 0, rounds_ = 0, round_ = 0;
+  const any_strategy& strategy_;
+  int size_, chunks_, rounds_, round_ = 0;
   std::uint64_t all_tags_ = 0;
   bool sound_ = true;
   proof proof_;
-  std::vector<held> held_;                // rank x chunk
-  std::vector<division> divisions_;       // rank x chunk
-  std::vector<pair_queue> queues_;        // sender x receiver
-  std::vector<posted_send> sends_;        // of this round
-  std::vector<posted_receive> receives_;  // of this round
-  std::vector<pending_write> writes_;     // of this round
-  std::vector<std::int64_t> written_by_;  // per chunk: the stamp of who wrote it last
-  std::vector<std::size_t> write_of_;     // per chunk: its pending write, if written_by_ is current
+  series<held> held_;             // rank x chunk
+  series<division> divisions_;    // rank x chunk
+  series<pair_queue> queues_;     // sender x receiver
+  series<message> posted_;        // in this round
+  series<int> next_;              // of a send in posted_: the pair's next one
+  series<pending_write> writes_;  // of this round
+  series<last_write> written_;    // by chunk
 };
 
 }  // namespace detail
 
+/// Proves a strategy for its number of ranks.
+constexpr proof verify(const any_strategy& s) { return detail::prover(s).run(); }
+
 /// Proves `s` for `size` ranks.
 template <strategy S>
 constexpr proof verify(const S& s, int size) {
-  return detail::prover<S>{s, size}.run();
+  return verify(erased_strategy<S>(s, size));
 }
 
 }  // namespace gradsync

@@ -8,12 +8,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync::detail {
 
@@ -28,13 +27,13 @@ struct posting {
 struct lane {
   flag posted, progress;
   alignas(128) std::atomic<std::uint32_t> inside{0};  // passes under way in peers' memory
-  alignas(128) std::vector<posting> posts;            // a ring of slots, filled by the owner; read by all, so on a line of its own
-  std::vector<aligned_bytes> scratch;                 // the owner's, for half as many; here, so that it outlives a peer's last look at it
+  alignas(128) series<posting> posts;                 // a ring of slots, filled by the owner; read by all, so on a line of its own
+  series<aligned_bytes> scratch;                      // the owner's, for half as many; here, so that it outlives a peer's last look at it
 };
 
 struct crossing {
-  explicit crossing(int size) : lanes(std::make_unique<lane[]>(static_cast<std::size_t>(size))) {}
-  std::unique_ptr<lane[]> lanes;
+  explicit crossing(int size) : lanes(static_cast<std::size_t>(size)) {}
+  series<lane> lanes;
 };
 
 }  // namespace gradsync::detail

@@ -22,13 +22,14 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync::detail {
 
@@ -61,11 +62,11 @@ class failure {
   struct record;
 
  public:
-  failure(int size, clock_source clock) : record_(std::make_shared<record>(size, clock)) {
+  failure(int size, clock_source clock) : record_(new record(size, clock)) {
     for (int rank = 0; rank < size; ++rank) whole_.push_back(rank);
   }
   /// As a part of that group sees it; rank r of the part is rank `members[r]` there.
-  failure(const failure& group, const std::vector<int>& members) : record_(group.record_) {
+  failure(const failure& group, std::span<const int> members) : record_(group.record_) {
     for (int member : members) whole_.push_back(group.whole(member));
   }
 
@@ -216,7 +217,7 @@ class failure {
     }
 
     clock_source clock;
-    std::vector<std::atomic<bool>> gone;
+    series<std::atomic<bool>> gone;
     std::atomic<int> failed{-1};
     std::mutex mutex;
     std::condition_variable changed;
@@ -224,13 +225,13 @@ class failure {
     std::exception_ptr cause;
     told_cause told;
     long_wait* sleepers = nullptr;
-    std::vector<int> gave_up_on;  // by rank: for whom its last failed wait was
+    series<int> gave_up_on;  // by rank: for whom its last failed wait was
   };
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   int other_number(int rank) const { return whole(rank) == rank ? -1 : whole(rank); }
   std::shared_ptr<record> record_;
-  std::vector<int> whole_;  // by rank
+  series<int> whole_;  // by rank
 };
 
 }  // namespace gradsync::detail

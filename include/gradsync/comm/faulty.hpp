@@ -25,12 +25,12 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -179,7 +179,7 @@ class faulty_channel {
 
   Channel inner_;
   std::shared_ptr<detail::fault_site<Communicator>> site_;
-  std::vector<std::uint64_t> numbers_;  // of the collectives under way, by sequence
+  series<std::uint64_t> numbers_;  // of the collectives under way, by sequence
   std::uint32_t posted_ = 0;
 };
 

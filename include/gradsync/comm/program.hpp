@@ -25,9 +25,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/core/buffer_view.hpp"  // where chunks are cut
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -70,11 +70,11 @@ constexpr std::size_t performed_at_once(std::span<const operation> left) {
 struct program {
   std::string name;  ///< of the strategy
   int rank = 0, size = 1, chunks = 1;
-  bool fused = false;                  ///< the transport may run the whole as a pass of its own
-  std::vector<operation> operations;   ///< by round
-  std::vector<int> round_begin = {0};  ///< first operation of each round, and the end
-  std::vector<hazard> hazards;
-  std::vector<hazard> readers;               ///< per peer that reads this rank's memory, ascending: the last round in which it does
+  bool fused = false;             ///< the transport may run the whole as a pass of its own
+  series<operation> operations;   ///< by round
+  series<int> round_begin = {0};  ///< first operation of each round, and the end
+  series<hazard> hazards;
+  series<hazard> readers;                    ///< per peer that reads this rank's memory, ascending: the last round in which it does
   int scratch_first = 0, scratch_count = 0;  ///< no other chunks of this rank have a place in scratch
 
   int rounds() const { return static_cast<int>(round_begin.size()) - 1; }

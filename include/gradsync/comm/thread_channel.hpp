@@ -18,7 +18,6 @@
 #include <new>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/program.hpp"
@@ -26,6 +25,7 @@
 #include "gradsync/core/arithmetic.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/host_stream.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -43,7 +43,8 @@ class peer_channel {
   static constexpr bool fused_is_weighted = true;
 
   peer_channel(Peers peers, std::size_t slots)
-      : peers_(std::move(peers)), views_(ranks() + 1), cursor_(ranks() + 1), scales_(ranks()), pointers_((ranks() + 1) * sizeof(void*)) {
+      : peers_(std::move(peers)), views_(std::max<std::size_t>(ranks() + 1, 3)), cursor_(views_.size()), scales_(ranks()),
+        pointers_(views_.size() * sizeof(void*)) {
     // Twice as many, so that the weights of the last collective can still be read when peers post the next ones; and a power of two, so
     // that slots follow each other where the sequence wraps around.
     peers_.make_slots(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
@@ -120,10 +121,7 @@ class peer_channel {
     } else {
       if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
       const pass inside(peers_);
-      const buffer_view &to = peers_.lent(t), &from = peers_.lent(root, t);
-      dispatch(to.type, [&]<class T>(std::type_identity<T>) {
-        side_by_side<T, 2>({to, from}, 0, to.count(), [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
-      });
+      copy(peers_.lent(t), peers_.lent(root, t), 0, peers_.lent(t).count());
     }
     peers_.pass_on(t.base + 1);
     for (int peer = 0; peers_.rank() == root && peer < peers_.size(); ++peer)
@@ -199,30 +197,39 @@ class peer_channel {
   void perform(const program& p, std::span<const operation> now, const ticket& t, std::uint32_t piece) {
     const buffer_view& lent = peers_.lent(t);
     const operation& op = now[0];
+    if (t.pieces == 1) return apply(now, t, cut(lent, p.chunks, op.first), cut(lent, p.chunks, op.first + op.count));
     const std::size_t length = detail::piece_bytes / size_of(lent.type);
-    dispatch_gradient(lent.type, [&]<class T>(std::type_identity<T>) {
-      if (t.pieces == 1) return apply_to<T>(now, t, cut(lent, p.chunks, op.first), cut(lent, p.chunks, op.first + op.count));
-      for (int c = op.first; c < op.first + op.count; ++c) {
-        const std::size_t end = cut(lent, p.chunks, c + 1), begin = std::min(end, cut(lent, p.chunks, c) + piece * length);
-        apply_to<T>(now, t, begin, std::min(end, begin + length));
-      }
+    for (int c = op.first; c < op.first + op.count; ++c) {
+      const std::size_t end = cut(lent, p.chunks, c + 1), begin = std::min(end, cut(lent, p.chunks, c) + piece * length);
+      apply(now, t, begin, std::min(end, begin + length));
+    }
+  }
+
+  void apply(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
+    const operation& op = now[0];
+    if (op.what == operation::kind::copy) return copy(peers_.view(peers_.rank(), op.to, t), peers_.view(op.peer, op.from, t), first, last);
+    dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
+      op.what == operation::kind::join ? join<T>(now, t, first, last) : add_to<T>(op, t, first, last);
     });
   }
 
-  template <class T>
-  void apply_to(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
-    const operation& op = now[0];
-    if (op.what == operation::kind::join) return join<T>(now, t, first, last);
-    const buffer_view to = peers_.view(peers_.rank(), op.to, t), own = peers_.view(peers_.rank(), op.own, t),
-                      from = peers_.view(op.peer, op.from, t);
-    if (op.what == operation::kind::copy) {
-      side_by_side<T, 2>({to, from}, first, last, [](T* const* at, std::size_t n) { std::memcpy(at[0], at[1], n * sizeof(T)); });
-    } else if (op.divides) {
-      const divisor<T> by(total_weight(t));
-      side_by_side<T, 3>({to, own, from}, first, last, [&](T* const* at, std::size_t n) { add_divide(at[0], at[1], at[2], n, by); });
-    } else {
-      side_by_side<T, 3>({to, own, from}, first, last, [](T* const* at, std::size_t n) { add(at[0], at[1], at[2], n); });
+  static void copy(const buffer_view& to, const buffer_view& from, std::size_t first, std::size_t last) {
+    const std::size_t element = size_of(to.type);
+    for (std::size_t n = 0; first < last; first += n) {
+      const extent &target = to.extents[extent_of(to, first)], &source = from.extents[extent_of(from, first)];
+      n = std::min(last, std::min(target.first + target.count, source.first + source.count)) - first;
+      std::memcpy(target.data + (first - target.first) * element, source.data + (first - source.first) * element, n * element);
     }
+  }
+
+  template <class T>
+  void add_to(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
+    views_[0] = peers_.view(peers_.rank(), op.to, t);
+    views_[1] = peers_.view(peers_.rank(), op.own, t);
+    views_[2] = peers_.view(op.peer, op.from, t);
+    const divisor<T> by(op.divides ? total_weight(t) : 1);
+    runs<T>(3, first, last,
+            [&](std::span<T*> at, std::size_t n) { op.divides ? add_divide(at[0], at[1], at[2], n, by) : add(at[0], at[1], at[2], n); });
   }
 
   // All ranks' elements at once, in tree order, into this rank's. The operations of a join are all known to be ready.
@@ -236,21 +243,13 @@ class peer_channel {
     runs<T>(ranks() + 1, first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.size(), by, n); });
   }
 
-  template <class T, std::size_t N, class F>
-  static void side_by_side(const buffer_view (&views)[N], std::size_t first, std::size_t last, F&& f) {
-    T* at[N];
-    std::size_t cursor[N];
-    for_each_run<T>(std::span<const buffer_view>(views), first, last, std::span<T*>(at), std::span<std::size_t>(cursor),
-                    [&](std::span<T*> p, std::size_t n) { f(p.data(), n); });
-  }
-
   Peers peers_;
   host_stream stream_;
   std::uint32_t sequence_ = 0, base_ = 0;
-  std::vector<buffer_view> views_;  // scratch of the driving thread, one entry a rank
-  std::vector<std::size_t> cursor_;
-  std::vector<double> scales_;
-  std::vector<std::byte> pointers_;
+  series<buffer_view> views_;  // scratch of the driving thread, one entry a rank and one more
+  series<std::size_t> cursor_;
+  series<double> scales_;
+  series<std::byte> pointers_;
 };
 
 /// Between threads of one process.

@@ -14,7 +14,6 @@
 /// `rank 1 (rank 4 of the whole group)`. Clock and deadline are those of the whole group.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +23,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/thread_channel.hpp"
 #include "gradsync/comm/transport.hpp"
@@ -34,6 +32,7 @@
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/host_stream.hpp"
 #include "gradsync/core/memory_space.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -44,29 +43,33 @@ struct thread_group_options {
 
 namespace detail {
 
-// Where ranks get what they share: the first one that comes makes it, and when the last one has it, it is theirs alone.
+// Where ranks get what they share: the first one that comes makes it, and when the last one has it, it is theirs alone. (Made by `new`, not
+// by std::make_shared, of which a compiler that does not optimize makes some thirty functions for each type.)
 template <class T>
 class meeting_point {
  public:
   template <class Make>
   std::shared_ptr<T> meet(std::size_t number, int color, int ranks, Make&& make) {
     const std::lock_guard hold(mutex_);
-    auto here = std::find_if(open_.begin(), open_.end(), [&](const meeting& m) { return m.number == number && m.color == color; });
-    if (here == open_.end()) here = open_.insert(here, {number, color, ranks, make()});
-    if (--here->missing > 0) return here->shared;
-    const std::shared_ptr<T> shared = std::move(here->shared);
-    open_.erase(here);
+    std::size_t i = 0;
+    while (i < open_.size() && (open_[i].number != number || open_[i].color != color)) ++i;
+    if (i == open_.size()) open_.push_back({number, color, ranks, make()});
+    const std::shared_ptr<T> shared = open_[i].shared;
+    if (--open_[i].missing == 0) {
+      std::swap(open_[i], open_.back());
+      open_.pop_back();
+    }
     return shared;
   }
 
  private:
   struct meeting {
-    std::size_t number;  // of the things that a rank of this group has met for; the same on all ranks
-    int color, missing;
+    std::size_t number = 0;  // of the things that a rank of this group has met for; the same on all ranks
+    int color = 0, missing = 0;
     std::shared_ptr<T> shared;
   };
   std::mutex mutex_;
-  std::vector<meeting> open_;
+  series<meeting> open_;
 };
 
 // All that the ranks of a group share, or those of a part of it.
@@ -105,7 +108,8 @@ class thread_communicator {
 
   /// A channel for up to `slots` collectives at a time. All ranks open their channels, and split, in the same order.
   thread_channel open(std::size_t slots) {
-    auto crossing = world_->crossings.meet(meetings_++, 0, size(), [&] { return std::make_shared<detail::crossing>(size()); });
+    auto crossing =
+        world_->crossings.meet(meetings_++, 0, size(), [&] { return std::shared_ptr<detail::crossing>(new detail::crossing(size())); });
     return {world_->outcome, std::move(crossing), rank_, size(), slots};
   }
 
@@ -121,20 +125,26 @@ class thread_communicator {
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   thread_communicator split(int color, int key = 0) {
     const auto at = [](int rank) { return static_cast<std::size_t>(2 * rank); };
-    std::vector<int> chosen(at(size()));  // color and key of each rank, which adds its own to zeros
+    series<int> chosen(at(size()));  // color and key of each rank, which adds its own to zeros
     chosen[at(rank_)] = color;
     chosen[at(rank_) + 1] = key;
     combine(std::span<int>(chosen), reduce_op::sum, detail::call_of_split);
 
-    std::vector<int> members;
-    for (int rank = 0; rank < size(); ++rank)
-      if (chosen[at(rank)] == color) members.push_back(rank);
-    std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return chosen[at(a) + 1] < chosen[at(b) + 1]; });
+    series<int> members;  // by key, then by their rank here
+    for (int rank = 0; rank < size(); ++rank) {
+      if (chosen[at(rank)] != color) continue;
+      members.push_back(rank);
+      for (std::size_t i = members.size() - 1; i > 0 && chosen[at(members[i - 1]) + 1] > chosen[at(members[i]) + 1]; --i)
+        std::swap(members[i - 1], members[i]);
+    }
     const int count = static_cast<int>(members.size());
+    int place = 0;
+    while (members[static_cast<std::size_t>(place)] != rank_) ++place;
     auto part = world_->parts.meet(meetings_++, color, count, [&] {
-      return std::make_shared<detail::world>(count, world_->options, std::make_shared<detail::failure>(*world_->outcome, members));
+      const std::shared_ptr<detail::failure> outcome(new detail::failure(*world_->outcome, members));
+      return std::shared_ptr<detail::world>(new detail::world(count, world_->options, outcome));
     });
-    return {std::move(part), static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin())};
+    return {std::move(part), place};
   }
 
   /// Whether the group has failed, of which a rank learns at its next call.

@@ -23,10 +23,10 @@
 #include <string>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "gradsync/comm/thread_communicator.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -56,11 +56,13 @@ class thread_group {
   };
 
   void run_body(const body& f) const {
-    auto world = std::make_shared<detail::world>(size_, options_, std::make_shared<detail::failure>(size_, options_.clock));
+    const std::shared_ptr<detail::failure> outcome(new detail::failure(size_, options_.clock));
+    const std::shared_ptr<detail::world> world(new detail::world(size_, options_, outcome));
     std::mutex mutex;
     std::condition_variable ended;
-    std::vector<bool> running(static_cast<std::size_t>(size_), true);
-    std::vector<std::thread> threads;
+    series<bool> running(static_cast<std::size_t>(size_), true);
+    series<std::thread> threads;
+    threads.reserve(running.size());  // where that throws, no thread runs yet
     auto end = [&](int rank) {
       world->outcome->leave(rank);
       const std::lock_guard hold(mutex);
@@ -81,7 +83,7 @@ class thread_group {
       end(rank);
     };
     try {
-      for (int rank = 0; rank < size_; ++rank) threads.emplace_back(rank_body, rank);
+      for (int rank = 0; rank < size_; ++rank) threads.push_back(std::thread(rank_body, rank));
     } catch (...) {  // the system gives no more threads: those that run must not wait for the others
       world->outcome->fail(static_cast<int>(threads.size()), std::current_exception());
     }
@@ -91,7 +93,7 @@ class thread_group {
   }
 
   // A thread that no longer answers cannot be ended from outside. Names it, once, when the others have failed and it is a deadline late.
-  void await(const detail::world& world, std::mutex& mutex, std::condition_variable& ended, const std::vector<bool>& running,
+  void await(const detail::world& world, std::mutex& mutex, std::condition_variable& ended, const series<bool>& running,
              std::size_t started) const {
     std::unique_lock hold(mutex);
     auto over = [&] {

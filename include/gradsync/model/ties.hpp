@@ -15,6 +15,7 @@
 #include <vector>     // the list
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 
 namespace gradsync::detail {
@@ -41,9 +42,8 @@ inline bool is_tied(const parameter& a, const parameter& b) {
 }
 
 // Finds parameters whose memory overlaps, `memory_of` being their values or their gradients: neighbours in the order of addresses.
-template <class F>
-void find_ties(const std::vector<parameter>& all, std::vector<std::size_t>& tied_to, F&& memory_of) {
-  std::vector<std::size_t> order;
+inline void find_ties(const std::vector<parameter>& all, series<std::size_t>& tied_to, memory (*memory_of)(const parameter&)) {
+  series<std::size_t> order;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (memory_of(all[i]).count > 0) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -61,12 +61,12 @@ void find_ties(const std::vector<parameter>& all, std::vector<std::size_t>& tied
 
 // One entry for each parameter, with all of its names.
 inline std::vector<parameter> merge_tied(std::vector<parameter> all) {
-  std::vector<std::size_t> tied_to(all.size());
+  series<std::size_t> tied_to(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) tied_to[i] = i;
   find_ties(all, tied_to, [](const parameter& p) { return p.value(); });
   find_ties(all, tied_to, [](const parameter& p) { return p.grad(); });
   std::vector<parameter> merged;
-  std::vector<std::size_t> place(all.size());
+  series<std::size_t> place(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     place[i] = tied_to[i] == i ? merged.size() : place[tied_to[i]];
     if (tied_to[i] == i) merged.push_back(std::move(all[i]));

@@ -12,8 +12,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
+#include "gradsync/core/series.hpp"
 #include "gradsync/trace/recorder.hpp"
 
 namespace gradsync {
@@ -24,9 +24,9 @@ struct bucket_metrics {
 
 struct metrics {
   std::int64_t updates = 0;
-  std::vector<bucket_metrics> buckets;  ///< in plan order, since buckets were last planned
-  bucket_metrics replaced;              ///< of the buckets of earlier plans
-  int plans = 1;                        ///< how many there were
+  series<bucket_metrics> buckets;  ///< in plan order, since buckets were last planned
+  bucket_metrics replaced;         ///< of the buckets of earlier plans
+  int plans = 1;                   ///< how many there were
 
   std::chrono::nanoseconds busy() const { return total().busy; }
   std::chrono::nanoseconds exposed() const { return total().exposed; }
