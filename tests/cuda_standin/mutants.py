@@ -224,7 +224,8 @@ class Programs:
             objects = [o.result() for o in objects]
             for test, made in own.items():
                 # Kernels that only a GPU runs refer to blockIdx and its like.
-                subprocess.run(["g++", made.result(), *objects, "-o", str(self.program(test)), "-pthread", "-Wl,--unresolved-symbols=ignore-all"],
+                subprocess.run(["g++", made.result(), *objects, "-o", str(self.program(test)), "-pthread", "-no-pie",
+                                "-Wl,--unresolved-symbols=ignore-all"],
                                check=True)
 
     def program(self, test):
