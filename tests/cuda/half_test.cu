@@ -12,6 +12,7 @@
 
 #include "gradsync/cuda/memory.hpp"
 #include "gradsync/cuda/stream.hpp"
+#include "tests/cuda/staged.hpp"
 #include "tests/cuda_standin/standin.hpp"
 #include "tests/laws/scalar.hpp"
 #include "tests/laws/scattered.hpp"
@@ -26,7 +27,7 @@ class row {
  public:
   explicit row(const std::vector<T>& values, std::size_t off = 0)
       : count_(values.size()), off_(off), memory_(device_memory((off + count_ + 1) * sizeof(T), 0)) {
-    check(cudaMemcpy(data(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+    tests::to_device(data(), values.data(), count_ * sizeof(T));
   }
   std::byte* data() const { return memory_.get() + off_ * sizeof(T); }
   std::vector<T> values() const {

@@ -26,6 +26,12 @@
 
 namespace gradsync::tests {
 
+/// Copies from pageable host memory. cudaMemcpy alone may return when it has only read that.
+inline void to_device(std::byte* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
 /// Copies of views in the memory of one device. What was lent twice lies there once.
 class stage {
  public:

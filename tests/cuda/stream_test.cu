@@ -25,9 +25,7 @@ class floats {
   floats& operator=(const floats&) = delete;
 
   buffer_view view() const { return {dtype::float32, std::span(&all_, 1)}; }
-  void set(const std::vector<float>& values) {
-    check(cudaMemcpy(memory_.get(), values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
-  }
+  void set(const std::vector<float>& values) { tests::to_device(memory_.get(), values.data(), values.size() * sizeof(float)); }
   std::vector<float> values() const {
     std::vector<float> values(all_.count);
     check(cudaMemcpy(values.data(), memory_.get(), values.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -213,7 +211,7 @@ TEST_CASE("a step can be captured in a graph, which reads the sum of weights ane
     user_stream compute;
     floats gradient(100), bucket(100);
     const auto total = device_memory(sizeof(double), 0);
-    const auto set_total = [&](double by) { check(cudaMemcpy(total.get(), &by, sizeof by, cudaMemcpyHostToDevice), "cudaMemcpy"); };
+    const auto set_total = [&](double by) { tests::to_device(total.get(), &by, sizeof by); };
     check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     s.wait_for(compute);
     s.copy(bucket.view(), gradient.view());

@@ -3,8 +3,8 @@
 
 /// Collectives between CUDA devices of one process, or between ranks that share a device: kernels read peers' gradients where they lie.
 ///
-/// The host's part is that of comm/thread_channel.hpp, with "done" read as "enqueued": a rank raises its counters when a round's kernels are
-/// on its stream and an event is recorded behind them; whoever waits for it then makes its own stream wait for that event. So hosts run
+/// The host's part is that of comm/thread_channel.hpp, with "done" read as "enqueued": a rank raises its counters when a round's kernels
+/// are on its stream and an event is recorded behind them; whoever waits for it then makes its own stream wait for that event. So hosts run
 /// ahead of devices, a device only ever waits for work that is already enqueued somewhere, and no host waits for a device. The fused pass
 /// (`reduce`) reads N inputs of the own slice, adds in the canonical tree, divides, and writes N outputs.
 ///

@@ -7,7 +7,10 @@
 /// whether all of it was finite. Both stay on the device, where a clipping or loss-scaling optimizer reads them; the sum is added in double
 /// in a fixed order, so its bits repeat. `sum_narrow` adds several sources in the canonical tree.
 ///
-///     list.push<cast_body<__nv_bfloat16, float>>(pointers, n);              // views: to, from
+/// Views that share a border of 16 bytes are read and written by 16 bytes; a push names the body that will walk the list.
+///
+///     detail::run_list list;  list.views = 2;
+///     list.push<detail::cast_body<__nv_bfloat16, float>>(pointers, n);   // to, from; has_room() says whether there is room for another
 ///     cast<__nv_bfloat16, float>(stream, list, {.value = 1024}, {.squared_norm = norm, .non_finite = flag, .scratch = scratch});
 #pragma once
 
@@ -222,7 +225,8 @@ void cast(cudaStream_t stream, const detail::run_list& list, const device_number
   launch<concluding_twin>(&concluding_kernel<cast_measures>, 1, stream, measures, list.blocks());
 }
 
-/// Each run's view 0 = the sum of its other views, at most 64, in the canonical tree, divided by Σw.
+/// Each run's view 0 = the sum of its other views, at most 64, in the canonical tree, divided by Σw. Runs are pushed as
+/// `detail::narrow_join_body<To, From, 0>`.
 template <class To, class From>
 void sum_narrow(cudaStream_t stream, const detail::run_list& list, const device_number& total) {
   using namespace detail;
