@@ -14,7 +14,7 @@
 
 using namespace gradsync;
 
-namespace {
+namespace cuda_peer_test {
 
 // A channel for buffers in host memory, which stand on the device from `post` to `drain`.
 class staged_channel {
@@ -110,7 +110,9 @@ struct staged_run {
   }
 };
 
-}  // namespace
+}  // namespace cuda_peer_test
+
+using namespace cuda_peer_test;
 
 TEST_CASE("ranks on one device, and on several, come to the mean of every strategy") {
   unsigned seed = 1;

@@ -109,8 +109,8 @@ class thread_communicator {
     return {world_->outcome, std::move(crossing), rank_, size(), slots};
   }
 
-  /// For channels of another kind between the same threads: this rank's view of its peers, and what all ranks have in common; a `Crossing` is
-  /// a detail::crossing with more in it. Counts as an `open`.
+  /// For channels of another kind between the same threads: this rank's view of its peers, and what all ranks have in common; a `Crossing`
+  /// is a detail::crossing with more in it. Counts as an `open`.
   template <class Crossing>
   std::pair<detail::peers, std::shared_ptr<Crossing>> share() {
     auto shared = world_->crossings.meet(meetings_++, 0, size(),

@@ -61,16 +61,26 @@ __host__ __device__ void map_tile(const Prepared& body, const run_list& list, st
 }
 
 #ifdef GRADSYNC_CUDA_STANDIN
-// Takes copies of a launch's parameters, and runs the twin on them later.
+// Copies of a launch's parameters, and the twin that runs on them later.
 template <class Twin, class... Parameters>
-std::function<void()> bound_twin(dim3 grid, dim3, void** arguments) {
-  return [&]<std::size_t... I>(std::index_sequence<I...>) {
-    return [blocks = grid.x, copies = std::tuple<Parameters...>(*static_cast<const Parameters*>(arguments[I])...)] {
-      std::apply([&](const Parameters&... p) { Twin::run(blocks, p...); }, copies);
-    };
+class bound_twin {
+ public:
+  static std::function<void()> bind(dim3 grid, dim3, void** arguments) {
+    return bound_twin(grid.x, arguments, std::index_sequence_for<Parameters...>{});
   }
-  (std::index_sequence_for<Parameters...>{});
-}
+  void operator()() const { run(std::index_sequence_for<Parameters...>{}); }
+
+ private:
+  template <std::size_t... I>
+  bound_twin(std::uint32_t blocks, void** arguments, std::index_sequence<I...>)
+      : blocks_(blocks), copies_(*static_cast<const Parameters*>(arguments[I])...) {}
+  template <std::size_t... I>
+  void run(std::index_sequence<I...>) const {
+    Twin::run(blocks_, std::get<I>(copies_)...);
+  }
+  std::uint32_t blocks_;
+  std::tuple<Parameters...> copies_;
+};
 #endif
 
 // The door. `Twin::run(blocks, parameters...)` is the same kernel on the host.
@@ -79,7 +89,7 @@ void launch(void (*kernel)(Parameters...), std::uint32_t blocks, cudaStream_t st
   static_assert((sizeof(Parameters) + ... + 0) <= 4096);  // what every CUDA version takes
 #if defined(__CUDACC__) || defined(GRADSYNC_CUDA_STANDIN)
 #ifdef GRADSYNC_CUDA_STANDIN
-  static const bool registered = (standin::add_twin(reinterpret_cast<const void*>(kernel), &bound_twin<Twin, Parameters...>), true);
+  static const bool registered = (standin::add_twin(reinterpret_cast<const void*>(kernel), &bound_twin<Twin, Parameters...>::bind), true);
   static_cast<void>(registered);
 #endif
   void* arguments[] = {const_cast<Parameters*>(&parameters)...};  // which are only copied
