@@ -95,10 +95,12 @@ cudaError_t __cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void**
   return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
 }
 
-// nvcc 13 keeps a handle for each kernel; here it is the address itself.
+#if CUDART_VERSION >= 12010
+// A newer nvcc keeps a handle for each kernel; here it is the address itself.
 cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* address) {
   *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(address));
   return cudaSuccess;
 }
+#endif
 
 }  // extern "C"

@@ -178,34 +178,35 @@ bool runtime::step() {
 }
 
 void runtime::run(CUstream_st& stream) {
-  operation& next = stream.work.front();
+  // Taken out of the queue, where a failure of the device would destroy it while it runs; its place is kept until it is done.
+  operation next = std::move(stream.work.front());
+  stream.work.front() = {.what = next.what, .done = next.done, .number = next.number};
   log.emplace_back(stream.number, next.what);
   ran_last_ = stream.number;
   std::string fault;
-  if (next.on_host) {
-    memory.close();
-    stream.busy = true;
-    auto& held = *this_thread().held;
-    held.unlock();
-    this_thread().in_host_function = true;
-    next.run();
-    this_thread().in_host_function = false;
-    held.lock();
-    stream.busy = false;
-  } else if (next.run) {
+  if (next.on_host) run_on_host(stream, next);
+  else if (next.run) {
     memory.open(next.reaches);
     fault = memory.guarded(next.run);
   }
-  // Its device may have failed meanwhile, and lost its work.
-  if (!stream.work.empty()) {
-    stream.work.front().done->reached = true;
-    stream.work.front().done->time = static_cast<double>(++ran_);
-    const char* what = stream.work.front().what;
-    stream.work.pop_front();
-    if (!fault.empty()) fail(stream.device, cudaErrorIllegalAddress, std::string(what) + " touched " + fault);
-  }
+  next.done->reached = true;
+  next.done->time = static_cast<double>(++ran_);
+  if (!stream.work.empty()) stream.work.pop_front();  // a failure took all there was
+  if (!fault.empty()) fail(stream.device, cudaErrorIllegalAddress, std::string(next.what) + " touched " + fault);
   if (!stream.alive && stream.work.empty()) remove_stream(stream);
   changed.notify_all();
+}
+
+void runtime::run_on_host(CUstream_st& stream, const operation& next) {
+  memory.close();
+  stream.busy = true;
+  auto& held = *this_thread().held;
+  held.unlock();
+  this_thread().in_host_function = true;
+  next.run();
+  this_thread().in_host_function = false;
+  held.lock();
+  stream.busy = false;
 }
 
 void runtime::go_on() {

@@ -177,6 +177,7 @@ class runtime {
   bool step();
   CUstream_st& choose(const std::vector<CUstream_st*>& able_ones);
   void run(CUstream_st& stream);
+  void run_on_host(CUstream_st& stream, const operation& next);
   void let_others_in();
   void print_stuck() const;
   cudaError_t capture_into(CUstream_st& stream, operation work);
