@@ -73,6 +73,7 @@ class device_vector {
   }
   void set(const std::vector<T>& values) {
     if (!values.empty()) check(cudaMemcpy(data_.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // a copy from pageable memory may return before it is done
   }
   buffer_view view() const { return {dtype_of<T>(), std::span(&all_, all_.count > 0 ? 1 : 0)}; }
   T* data() const { return reinterpret_cast<T*>(data_.get()); }

@@ -216,7 +216,7 @@ TEST_CASE("a late rank ends in a timeout that names it and the collective, on ev
                       },
                       soon),
                   timeout_error);
-  const std::string cause = "rank 2 did not come before the deadline of 400 ms (all-reduce, collective 1 of this communicator)";
+  const std::string cause = "rank 2 did not come before the deadline of 400 ms (ncclAllReduce, collective 1 of this communicator)";
   for (const std::string& text : texts) expect(text, {cause});
 }
 
@@ -277,7 +277,7 @@ TEST_CASE("between processes a difference in host values is found by the ranks, 
          const device_vector<float> buffer(std::vector<float>(comm.rank() == 0 ? 30 : 40));
          settled(comm, channel, compile(native{}, comm.rank(), 2), buffer.view());
        }))
-    expect(text, {"not all ranks came before the deadline of 400 ms (all-reduce, collective"});
+    expect(text, {"not all ranks came before the deadline of 400 ms (ncclAllReduce, collective"});
 }
 
 TEST_CASE("an asynchronous error of NCCL fails all ranks with its text") {

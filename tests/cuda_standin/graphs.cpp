@@ -91,9 +91,13 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
         other->captured.reset();
         other->tips.clear();
       }
-    if (!valid) return cudaErrorStreamCaptureInvalidated;
-    if (!joined) return cudaErrorStreamCaptureUnjoined;
-    *graph = new CUgraph_st{.nodes = c->nodes};
+    if (!valid || !joined) {
+      if (c->graph) r.graphs.erase(c->graph), release_all(r, c->graph->kept);
+      delete c->graph;
+      return valid ? cudaErrorStreamCaptureUnjoined : cudaErrorStreamCaptureInvalidated;
+    }
+    *graph = c->graph ? c->graph : new CUgraph_st;
+    (*graph)->nodes = c->nodes;
     r.graphs.insert(*graph);
     return cudaSuccess;
   });
@@ -118,10 +122,15 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
                                      const cudaGraphNode_t** dependencies, size_t* count) {
   if (dependencies || count) return cudaErrorNotSupported;
 #endif
-  if (graph) return cudaErrorNotSupported;  // a graph under way is not modelled
-  return stream_call(handle, [&](runtime&, CUstream_st& stream) {
+  return stream_call(handle, [&](runtime& r, CUstream_st& stream) {
     *status = status_of(stream);
-    if (id && stream.captured) *id = stream.captured->id;
+    if (!stream.captured) return cudaSuccess;
+    if (id) *id = stream.captured->id;
+    if (graph) {  // it can keep objects already; what is captured it has at the end
+      CUgraph_st*& made = stream.captured->graph;
+      if (!made) r.graphs.insert(made = new CUgraph_st);
+      *graph = made;
+    }
     return cudaSuccess;
   });
 }

@@ -56,6 +56,7 @@ struct capture {
   std::vector<graph_node> nodes = {};
   bool valid = true;
   bool open = true;
+  CUgraph_st* graph = nullptr;  // what it becomes, once somebody has asked
 };
 
 /// A stream, or a branch of a graph that runs.

@@ -152,21 +152,21 @@ void same_on_gpus(int ranks, const Rule& rule, const training& t, int seeds, uns
 }  // namespace
 
 TEST_CASE("strategies over sends and receives give the gradients of threads, to the bit") {
-  same_on_gpus(2, halving_doubling{}, {}, 10, 1);
-  same_on_gpus(3, ring{}, {}, 5, 100);
-  same_on_gpus(4, direct{}, {}, 5, 200);
-  same_on_gpus(3, tree{.segments = 2}, {}, 5, 300);
+  same_on_gpus(2, halving_doubling{}, {}, 6, 1);
+  same_on_gpus(3, ring{}, {}, 3, 100);
+  same_on_gpus(4, direct{}, {}, 3, 200);
+  same_on_gpus(3, tree{.segments = 2}, {}, 3, 300);
 }
 
 TEST_CASE("several micro-steps, ranks without data among them, give the gradients of threads") {
-  same_on_gpus(2, halving_doubling{}, {.micro_steps = 3}, 10, 400);
-  same_on_gpus(3, recursive_doubling{}, {.micro_steps = 4}, 5, 500);
+  same_on_gpus(2, halving_doubling{}, {.micro_steps = 3}, 6, 400);
+  same_on_gpus(3, recursive_doubling{}, {.micro_steps = 4}, 3, 500);
 }
 
 TEST_CASE("with NCCL's own all-reduce, N ranks are one rank on the joined batch where sums are exact") {
-  same_on_gpus(2, native{}, {.integers = true}, 20, 600);
-  same_on_gpus(3, native{}, {.integers = true, .micro_steps = 2}, 10, 700);
-  same_on_gpus(4, native{}, {.integers = true}, 10, 800);
+  same_on_gpus(2, native{}, {.integers = true}, 10, 600);
+  same_on_gpus(3, native{}, {.integers = true, .micro_steps = 2}, 5, 700);
+  same_on_gpus(4, native{}, {.integers = true}, 4, 800);
 }
 
 TEST_CASE("Σw is known where somebody asks for it") {

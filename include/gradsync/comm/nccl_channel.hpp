@@ -73,8 +73,11 @@ class nccl_channel {
     if (p.fused) reduce(mine.buffer.type, all);
     else
       for (int k = 0; k < p.rounds(); ++k) exchange(p, k, mine.buffer.type, all, weights_->total(t.sequence));
-    if (weighs_) share_weight();  // nothing else was sent
-    link_->enqueued(stream_->native(), p.fused ? "all-reduce" : "strategy", number);
+    if (weighs_) {  // there was no round with which they could travel
+      share_weight();
+      weights_->add(*stream_);
+    }
+    link_->enqueued(stream_->native(), request.what, number);
     return t;
   }
 
@@ -184,8 +187,8 @@ class nccl_channel {
   }
 
   void copy(dtype type, const stretch& to, const stretch& from) {
-    extent a, b;
-    if (to.begin < to.end) stream_->copy(to.view(type, a), from.view(type, b));
+    const extent a{to.data, 0, to.end - to.begin}, b{from.data, 0, to.end - to.begin};
+    if (a.count > 0) stream_->copy({type, std::span(&a, 1)}, {type, std::span(&b, 1)});
   }
 
   // An addition, or a join of all ranks' parts, which messages k, k + 1, ... have brought; by ascending rank, this one among them. In an

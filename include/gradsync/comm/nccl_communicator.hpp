@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <typeinfo>  // whose usage error it is
 #include <utility>
 #include <vector>
 
@@ -224,8 +225,9 @@ class nccl_communicator {
   std::invoke_result_t<F&> failing_all(F&& f) {
     try {
       return locating([&] { return place_of(rank()); }, f);
-    } catch (const usage_error&) {
-      throw;  // before anything was sent
+    } catch (const usage_error& e) {
+      if (typeid(e) != typeid(usage_error)) fail(std::current_exception());  // of NCCL or CUDA; our own come before anything is sent
+      throw;
     } catch (...) {
       fail(std::current_exception());
       throw;

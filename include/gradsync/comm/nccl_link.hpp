@@ -141,8 +141,8 @@ class nccl_link {
   nccl_watchdog::blocking_call blocking(const char* what) { return {*dog_, {what, requests_, nullptr}}; }
 
   /// Makes device memory known to NCCL. What was obtained; `none`: NCCL goes without, and nothing is wrong.
-  nccl_registration enter(std::byte* data, std::size_t bytes) {
-    const nccl_registration wanted = world_->options.registration;
+  nccl_registration enter(std::byte* data, [[maybe_unused]] std::size_t bytes) {
+    [[maybe_unused]] const nccl_registration wanted = world_->options.registration;
     registered one{.data = data};
 #if NCCL_VERSION_CODE >= 22700
     // NCCL's own memory begins at a border of pages, as windows must.
@@ -223,7 +223,7 @@ class nccl_link {
     locating([&] { return outcome().at(rank_); }, f);
   }
 
-  void deregister(const registered& one) const {
+  void deregister([[maybe_unused]] const registered& one) const {
 #if NCCL_VERSION_CODE >= 22700
     if (one.how == nccl_registration::window) static_cast<void>(ncclCommWindowDeregister(comm_, one.window));
 #endif

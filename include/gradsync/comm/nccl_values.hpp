@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "gradsync/comm/nccl_check.hpp"
@@ -105,18 +106,8 @@ class nccl_values {
  private:
   static constexpr std::size_t block_bytes = 256;
 
-  struct header {
-    char what[32];
-    std::uint64_t count;
-    std::int32_t type, root;
-
-    bool operator==(const header& b) const {
-      return std::memcmp(what, b.what, sizeof what) == 0 && count == b.count && type == b.type && root == b.root;
-    }
-    std::string text() const { return text_of(nccl_request{what, count, static_cast<dtype>(type), root}); }
-  };
-  static constexpr std::size_t room = block_bytes - sizeof(header);
-  static_assert(sizeof(header) % 8 == 0);
+  static constexpr std::size_t room = block_bytes - sizeof(nccl_request);
+  static_assert(sizeof(nccl_request) % 8 == 0 && std::is_trivially_copyable_v<nccl_request>);
 
   std::byte* gathered(std::size_t rank) const { return host_.get() + tile_ + rank * stride_ + offset_; }
 
@@ -126,26 +117,23 @@ class nccl_values {
     const on_device here(link_->device());
     number_ = link_->announce(request);
     std::byte block[block_bytes] = {};
-    header mine{{}, request.count, static_cast<std::int32_t>(request.type), request.root};
-    std::strncpy(mine.what, request.what, sizeof mine.what - 1);
-    std::memcpy(block, &mine, sizeof mine);
+    std::memcpy(block, &request, sizeof request);
     const bool fits = values.size() <= room;
-    if (fits && !values.empty()) std::memcpy(block + sizeof mine, values.data(), values.size());
+    if (fits && !values.empty()) std::memcpy(block + sizeof request, values.data(), values.size());
     gather(block);
     for (std::size_t rank = 0; rank < size_; ++rank) {
-      header theirs;
+      nccl_request theirs;
       std::memcpy(&theirs, gathered(rank), sizeof theirs);
-      if (!(theirs == mine)) refuse(static_cast<int>(rank), theirs, mine);
+      if (!(theirs == request)) refuse(static_cast<int>(rank), theirs, request);
     }
-    offset_ = sizeof mine;
+    offset_ = sizeof request;
     return fits;
   }
 
-  [[noreturn]] void refuse(int rank, const header& theirs, const header& mine) {
-    const mismatch_error found(link_->outcome().name(rank) + " calls " + theirs.text() + ", this rank " + mine.text() +
-                                   "; make the same calls with the same lengths in the same order on every rank",
-                               link_->outcome().at(link_->rank()));
-    throw found;
+  [[noreturn]] void refuse(int rank, const nccl_request& theirs, const nccl_request& mine) const {
+    throw mismatch_error(link_->outcome().name(rank) + " calls " + text_of(theirs) + ", this rank " + text_of(mine) +
+                             "; make the same calls with the same lengths in the same order on every rank",
+                         link_->outcome().at(link_->rank()));
   }
 
   // Of every rank, as many bytes.

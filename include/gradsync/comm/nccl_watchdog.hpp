@@ -194,6 +194,7 @@ class nccl_watchdog {
         changed.wait_for(hold, std::chrono::milliseconds(5));
         look();
         if (outcome->failed() && !ended) end(hold);
+        changed.notify_all();  // those that wait for what it has found done
       }
       stopped = true;
       changed.notify_all();

@@ -34,6 +34,7 @@ class nccl_weights {
     const double one = 1;
     const on_device here(device);
     check(cudaMemcpy(unit(), &one, sizeof one, cudaMemcpyHostToDevice), "cudaMemcpy");
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // the copy may return before it is done, as pageable memory's do
   }
 
   std::size_t bytes() const { return (entry_of_.size() * width_ + 1) * sizeof(double); }

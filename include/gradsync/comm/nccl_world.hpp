@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -45,15 +46,20 @@ struct nccl_options {
 
 namespace detail {
 
-/// What a rank asks NCCL for; must be the same on all ranks.
+/// What a rank asks NCCL for; must be the same on all ranks. Names are copied, since those that compare them may outlive who said them.
 struct nccl_request {
-  const char* what = "";
-  std::size_t count = 0;
-  dtype type = dtype::float32;
-  int root = 0;
+  nccl_request(const char* name = "", std::size_t elements = 0, dtype of_type = dtype::float32, int from = 0)
+      : count(elements), type(of_type), root(from) {
+    std::strncpy(what, name, sizeof what - 1);
+  }
+
+  char what[32] = {};
+  std::size_t count;
+  dtype type;
+  int root;
 
   bool operator==(const nccl_request& b) const {
-    return std::string(what) == b.what && count == b.count && type == b.type && root == b.root;
+    return std::strcmp(what, b.what) == 0 && count == b.count && type == b.type && root == b.root;
   }
 };
 
