@@ -26,6 +26,7 @@
 
 #include "gradsync/comm/blame.hpp"
 #include "gradsync/comm/failure.hpp"
+#include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/mpi_notes.hpp"
 #include "gradsync/comm/mpi_session.hpp"
 #include "gradsync/core/deadline.hpp"
@@ -47,6 +48,7 @@ class mpi_process {
   mpi_process(MPI_Comm group, const mpi_group_options& options)
       : options_(options), session_(group, std::min<std::chrono::nanoseconds>(options.deadline, std::chrono::minutes(10))),
         rank_(session_.rank()), size_(session_.size()) {
+    if (group == MPI_COMM_WORLD) launch_in_mpi(find_launch(), rank_, size_);  // the launcher may be that of another MPI
     sent_ = std::vector<std::atomic<std::uint64_t>>(ranks());
     received_ = std::vector<std::atomic<std::uint64_t>>(ranks());
     expected_ = std::vector<std::atomic<std::uint64_t>>(ranks());
@@ -120,8 +122,6 @@ class mpi_process {
   /// A number that marks no messages yet. All ranks take it together.
   int next() const { return next_; }
   void take_number(int number) { next_ = std::max(next_.load(), number + 1); }
-
-  // ---- failure
 
   void fail(std::exception_ptr cause) {
     const std::lock_guard hold(mutex_);
