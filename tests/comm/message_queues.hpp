@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Ranks that pass messages within one process: threads, and a queue for each pair of them. As unkind as the concept `endpoint` allows:
-/// nothing is in order but the messages of a pair, and of each message it is left to chance whether it is copied when it is sent, or lies in
-/// the sender's memory until it is received.
+/// nothing is in order but the messages of a pair, and it is left to chance whether a message is copied when it is sent, or lies in the
+/// sender's memory until it is received.
 ///
 ///     test::run_queues(4, [](auto& comm) { ... });   // as thread_group(4).run
 #pragma once

@@ -38,9 +38,9 @@ ending perform(int ranks, const std::string& drill) {
 
 // What the given rank has said, up to the end of that line; nothing if it hasn't spoken.
 std::string line_of(int rank, const ending& end) {
-  const std::size_t at = end.said.find("gradsync[rank " + std::to_string(rank) + "]");
-  const bool begins = at != end.said.npos && (at == 0 || end.said[at - 1] == '\n');
-  return begins ? end.said.substr(at, end.said.find('\n', at) - at) : "";
+  const std::string text = "\n" + end.said, begins = "\ngradsync[rank " + std::to_string(rank) + "]";
+  const std::size_t at = text.find(begins);
+  return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
 }
 
 // A deadline, the questions after it, and the time that others get to come to their end; and the start of it all on a busy machine.

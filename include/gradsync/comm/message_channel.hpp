@@ -37,8 +37,7 @@ class message_channel {
 
   /// For up to `slots` collectives at a time. They run one after the other.
   message_channel(Endpoint own, std::size_t slots)
-      : endpoint_(std::move(own)), roll_(endpoint_.size()), lent_(std::bit_ceil(2 * std::max<std::size_t>(slots, 1))),
-        totals_(lent_.size()) {}
+      : roll_(own.size()), lent_(std::bit_ceil(2 * std::max<std::size_t>(slots, 1))), totals_(lent_.size()), endpoint_(std::move(own)) {}
 
   ticket post(const program& p, const contribution& mine) {
     ticket t{.sequence = sequence_++, .base = 0, .pieces = 1};
@@ -280,7 +279,6 @@ class message_channel {
     stream().divide(view, view, total(t));
   }
 
-  Endpoint endpoint_;
   detail::roll_call roll_;
   std::vector<contribution> lent_;  // by sequence
   std::vector<double> totals_;      // alike; of endpoints whose messages the host can read
@@ -295,6 +293,7 @@ class message_channel {
   std::vector<elements> partials_;
   std::vector<extent> extents_;
   std::vector<buffer_view> views_;
+  Endpoint endpoint_;  // goes first: what messages may be under way in outlives it
 };
 
 }  // namespace gradsync

@@ -32,7 +32,7 @@ namespace gradsync {
 template <endpoint Endpoint>
 class message_values {
  public:
-  explicit message_values(Endpoint own) : endpoint_(std::move(own)), roll_(endpoint_.size()) {}
+  explicit message_values(Endpoint own) : roll_(own.size()), endpoint_(std::move(own)) {}
 
   /// Combines the values in place. `call` is what other ranks must have called too. Blocks; throws as a channel does.
   template <element T>
@@ -48,8 +48,8 @@ class message_values {
   void broadcast(const buffer_view& values, int root, const deadline& until) {
     const detail::request asked{detail::call_of_broadcast(root), values.count(), values.type};
     const bool whole = values.extents.size() == 1, mine = endpoint_.rank() == root;
-    std::vector<std::byte> gathered(whole ? 0 : values.bytes());
-    const std::span<std::byte> all = whole ? std::span(values.extents[0].data, values.bytes()) : std::span(gathered);
+    if (!whole) memory_.resize(values.bytes());
+    const std::span<std::byte> all = whole ? std::span(values.extents[0].data, values.bytes()) : std::span(memory_);
     if (!whole && mine) each_piece(values, [&](std::byte* piece, std::size_t at, std::size_t n) { std::memcpy(&all[at], piece, n); });
     if (call(asked, all, until)) copy(all, roll_.of(root).values.data());
     else spread(all, root, until);
@@ -84,12 +84,13 @@ class message_values {
   void up_and_down(std::span<T> values, const deadline& until) {
     const int rank = endpoint_.rank(), size = endpoint_.size();
     const std::span<std::byte> bytes = std::as_writable_bytes(values);
-    std::vector<T> other(rank % 2 == 0 ? values.size() : 0);
+    if (rank % 2 == 0) memory_.resize(bytes.size());
+    T* const other = reinterpret_cast<T*>(memory_.data());
     for (int distance = 1; distance < size && rank % distance == 0; distance *= 2) {
       if (rank % (2 * distance) != 0) {
         message([&] { endpoint_.send(bytes.data(), bytes.size(), rank - distance); }, until);
       } else if (rank + distance < size) {
-        message([&] { endpoint_.receive(std::as_writable_bytes(std::span(other)).data(), bytes.size(), rank + distance); }, until);
+        message([&] { endpoint_.receive(memory_.data(), bytes.size(), rank + distance); }, until);
         for (std::size_t i = 0; i < values.size(); ++i) values[i] = apply<Op>(values[i], other[i]);
       }
     }
@@ -131,8 +132,10 @@ class message_values {
       if (e.count > 0) f(e.data, e.first * width, e.count * width);
   }
 
-  Endpoint endpoint_;
+  // What messages may be under way in outlives the endpoint, which gives them up.
   detail::roll_call roll_;
+  std::vector<std::byte> memory_;
+  Endpoint endpoint_;
 };
 
 }  // namespace gradsync

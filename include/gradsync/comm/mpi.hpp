@@ -31,7 +31,6 @@
 #include <utility>
 #include <vector>
 
-#include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/message_communicator.hpp"
 #include "gradsync/comm/mpi_endpoint.hpp"
 #include "gradsync/comm/mpi_process.hpp"
@@ -105,7 +104,6 @@ class mpi_group {
   explicit mpi_group(MPI_Comm of, const mpi_group_options& options = {}) {
     if (options.deadline <= options.deadline.zero()) throw usage_error("the deadline of an mpi_group must be longer than nothing");
     process_ = std::make_shared<detail::mpi_process>(of, options);
-    if (of == MPI_COMM_WORLD) launch_in_mpi(find_launch(), rank(), size());  // the launcher may be that of another MPI
   }
 
   int rank() const { return process_->rank(); }

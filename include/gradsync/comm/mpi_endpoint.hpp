@@ -86,11 +86,11 @@ class mpi_endpoint {
       if (look(all)) return true;
       process_->poll();
       if (outcome_->failed()) outcome_->report(rank_);
-      const int missing = all.first_left();
+      const int missing = all.first_left([](const message&) { return true; });
       if (!until.polling()) process_->waits_for(outcome_->whole(missing));
-      if (all.left_to_any([&](int peer) { return process_->gone(outcome_->whole(peer)); })) {
+      if (first_gone(all) >= 0) {
         if (look(all)) return true;
-        throw_gone(all);
+        if (const int gone = first_gone(all); gone >= 0) detail::throw_gone(name(gone), here());
       }
       if (until.polling()) return false;
       if (outcome_->passed(until)) blame(missing, until.limit);
@@ -132,19 +132,12 @@ class mpi_endpoint {
       messages.push_back(what);
       ++left;
     }
+    // The peer of the first message under way of which f(message), or -1.
     template <class F>
-    bool left_to_any(F&& f) const {
+    int first_left(F&& f) const {
       for (std::size_t i = 0; i < requests.size(); ++i)
-        if (requests[i] != MPI_REQUEST_NULL && f(messages[i].peer)) return true;
-      return false;
-    }
-    int first_left() const {
-      int peer = -1;
-      left_to_any([&](int p) {
-        peer = p;
-        return true;
-      });
-      return peer;
+        if (requests[i] != MPI_REQUEST_NULL && f(messages[i])) return messages[i].peer;
+      return -1;
     }
   };
   struct waiting {  // says no longer for whom, when it is over
@@ -183,13 +176,12 @@ class mpi_endpoint {
     return true;
   }
 
-  [[noreturn]] void throw_gone(const batch& all) {
-    int who = -1;
-    all.left_to_any([&](int peer) {
-      who = peer;
-      return process_->gone(outcome_->whole(peer));
+  // Some peer that has returned and will never send, or take, what is under way. -1: none.
+  int first_gone(const batch& all) const {
+    return all.first_left([&](const message& m) {
+      const int peer = outcome_->whole(m.peer);
+      return m.received ? process_->sends_no_more(peer) : process_->takes_no_more(peer);
     });
-    detail::throw_gone(name(who), here());
   }
 
   [[noreturn]] void blame(int missing, std::chrono::nanoseconds limit) {

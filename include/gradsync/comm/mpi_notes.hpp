@@ -29,8 +29,8 @@ struct mpi_note {
     answer,     // for rank `number`
   } what;
   std::int32_t run = 0, number = 0, mismatch = 0;  // number: of `gone` the first that marks no messages of the sender's
-  std::uint64_t messages = 0;                      // of `gone`: data messages that it has sent to the receiver
-  std::array<char, 968> text{};                    // so short that no MPI asks before it sends it
+  std::uint64_t sent = 0, taken = 0;               // of `gone`: data messages, to the receiver and from it
+  std::array<char, 960> text{};                    // so short that no MPI asks before it sends it
 };
 
 class mpi_notes {

@@ -26,6 +26,7 @@
 
 #include "gradsync/comm/blame.hpp"
 #include "gradsync/comm/failure.hpp"
+#include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/mpi_notes.hpp"
 #include "gradsync/comm/mpi_session.hpp"
 #include "gradsync/core/deadline.hpp"
@@ -47,9 +48,11 @@ class mpi_process {
   mpi_process(MPI_Comm group, const mpi_group_options& options)
       : options_(options), session_(group, std::min<std::chrono::nanoseconds>(options.deadline, std::chrono::minutes(10))),
         rank_(session_.rank()), size_(session_.size()) {
+    if (group == MPI_COMM_WORLD) launch_in_mpi(find_launch(), rank_, size_);  // the launcher may be that of another MPI
     sent_ = std::vector<std::atomic<std::uint64_t>>(ranks());
     received_ = std::vector<std::atomic<std::uint64_t>>(ranks());
     expected_ = std::vector<std::atomic<std::uint64_t>>(ranks());
+    taken_ = std::vector<std::atomic<std::uint64_t>>(ranks());
     answers_ = std::vector<std::atomic<int>>(ranks());
     outcome_ = std::make_shared<failure>(size_, options_.clock);
   }
@@ -81,7 +84,7 @@ class mpi_process {
   void begin_run() {
     const std::lock_guard hold(mutex_);
     ++run_;
-    for (std::size_t r = 0; r < ranks(); ++r) sent_[r] = received_[r] = expected_[r] = 0;
+    for (std::size_t r = 0; r < ranks(); ++r) sent_[r] = received_[r] = expected_[r] = taken_[r] = 0;
     outcome_ = std::make_shared<failure>(size_, options_.clock);
     abandoned_ = {};
     announced_ = concluded_ = threw_ = false;
@@ -93,7 +96,7 @@ class mpi_process {
   /// told of another's failure.
   void end_run(std::exception_ptr mine) {
     for (int peer = 0; peer < size_; ++peer)
-      if (peer != rank_) send(peer, {.what = mpi_note::gone, .number = next_, .messages = sent_[index(peer)]});
+      if (peer != rank_) send(peer, {.what = mpi_note::gone, .number = next_, .sent = sent_[index(peer)], .taken = received_[index(peer)]});
     const deadline until = deadline::after(options_.deadline, options_.clock);
     std::chrono::steady_clock::time_point last{};  // until when others are given time, once the run has failed
     for (patience wait;; wait()) {
@@ -119,8 +122,6 @@ class mpi_process {
   /// A number that marks no messages yet. All ranks take it together.
   int next() const { return next_; }
   void take_number(int number) { next_ = std::max(next_.load(), number + 1); }
-
-  // ---- failure
 
   void fail(std::exception_ptr cause) {
     const std::lock_guard hold(mutex_);
@@ -152,8 +153,10 @@ class mpi_process {
     if (outcome_->failed()) notes_.drain(data());
   }
 
-  /// Whether a rank has returned, and all that it had sent has been received. `rank` counts in the whole group, as all below.
-  bool gone(int rank) const { return outcome_->gone(rank) && received_[index(rank)] >= expected_[index(rank)]; }
+  /// Whether a rank has returned, and no message of it will come. `rank` counts in the whole group, as all below.
+  bool sends_no_more(int rank) const { return outcome_->gone(rank) && received_[index(rank)] >= expected_[index(rank)]; }
+  /// Whether it has returned, and left messages of this rank behind. Those that it has taken may not be known to be sent yet.
+  bool takes_no_more(int rank) const { return outcome_->gone(rank) && sent_[index(rank)] > taken_[index(rank)]; }
   void count_sent(int rank) { ++sent_[index(rank)]; }
   void count_received(int rank) { ++received_[index(rank)]; }
   void waits_for(int rank) { waits_for_ = rank; }
@@ -224,7 +227,8 @@ class mpi_process {
       case mpi_note::gone:
         if (abandoned_.rank == source) settle();
         take_number(text.number - 1);
-        expected_[index(source)] = text.messages;
+        expected_[index(source)] = text.sent;
+        taken_[index(source)] = text.taken;
         outcome_->leave(source);
         break;
       case mpi_note::question: send(source, {.what = mpi_note::answer, .number = waits_for_}); break;
@@ -287,8 +291,8 @@ class mpi_process {
   } abandoned_;  // a rank that unwinds, from an exception that only its outermost function will see
   std::atomic<bool> poisoned_{false};
   std::atomic<int> waits_for_{nobody};
-  std::vector<std::atomic<int>> answers_;                               // by rank, of the last questions
-  std::vector<std::atomic<std::uint64_t>> sent_, received_, expected_;  // data messages of this run, by peer
+  std::vector<std::atomic<int>> answers_;                                       // by rank, of the last questions
+  std::vector<std::atomic<std::uint64_t>> sent_, received_, expected_, taken_;  // data messages of this run, by peer
 };
 
 }  // namespace detail

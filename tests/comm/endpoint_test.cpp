@@ -1,0 +1,56 @@
+// SPDX-FileCopyrightText: 2026 The gradsync authors
+// SPDX-License-Identifier: Apache-2.0
+#include "gradsync/comm/endpoint.hpp"
+
+#include <doctest/doctest.h>
+
+#include <type_traits>
+
+#include "gradsync/core/host_stream.hpp"
+
+using namespace gradsync;
+
+namespace {
+
+// All that the concept asks for, with a stream of the caller's.
+template <class Stream>
+struct silent {
+  using stream_type = Stream;
+  static constexpr std::size_t piece_bytes = 1;
+  int rank() const { return 0; }
+  int size() const { return 1; }
+  std::string name(int) const { return {}; }
+  place here() const { return {}; }
+  Stream& stream() { return own; }
+  aligned_bytes allocate(std::size_t bytes) { return aligned_bytes(bytes); }
+  void begin(unsigned) {}
+  void send(const std::byte*, std::size_t, int) {}
+  void receive(std::byte*, std::size_t, int) {}
+  void commit() {}
+  bool arrived(unsigned, const deadline&) { return true; }
+  void leave() {}
+  Stream own;
+};
+
+struct device_stream : host_stream {
+  static constexpr bool asynchronous = true;
+};
+struct settling : silent<device_stream> {
+  void settle(const ticket&, const contribution&) {}
+  double total(const ticket&) { return 1; }
+  double total_weight(const ticket&) { return 1; }
+};
+
+}  // namespace
+
+static_assert(endpoint<silent<host_stream>> && endpoint<settling>);
+static_assert(!endpoint<host_stream>);
+static_assert(asynchronous_endpoint<settling>);
+static_assert(!asynchronous_endpoint<silent<device_stream>>);  // nobody would know Σw
+static_assert(!asynchronous_endpoint<silent<host_stream>>);
+
+TEST_CASE("an endpoint can be moved, as a channel that has it is") {
+  silent<host_stream> one;
+  silent<host_stream> other = std::move(one);
+  CHECK(other.arrived(0, deadline::poll()));
+}
