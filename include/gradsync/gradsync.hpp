@@ -30,6 +30,7 @@
 #include "gradsync/comm/hosts.hpp"
 #include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/message_communicator.hpp"
+#include "gradsync/comm/processes.hpp"
 #include "gradsync/comm/rendezvous.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/data/distributed_sampler.hpp"
