@@ -32,7 +32,9 @@ const std::map<std::string, std::set<std::string>> below = {
 // What a room may take from the operating system: which processors it may run on, the waits between ranks, and where processes meet.
 const std::map<std::string, std::set<std::string>> system_headers = {
     {"core", {"sched.h"}},
-    {"comm", {"ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/socket.h", "sys/syscall.h", "unistd.h"}},
+    {"comm",
+     {"fcntl.h", "ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/mman.h", "sys/socket.h",
+      "sys/syscall.h", "unistd.h"}},
 };
 
 // Headers that need a library of somebody else, and how what they include of it begins. A name that ends in / stands for a whole room, one
@@ -47,8 +49,8 @@ const std::map<std::string, std::set<std::string>> third_parties = {
     {"gradsync/comm/mpi*", {"mpi.h"}},
 };
 
-// What only transports between processes need, which include it: every other file is spared the time that it takes to compile.
-const std::set<std::string> between_processes = {"gradsync/comm/message_communicator.hpp", "gradsync/comm/rendezvous.hpp"};
+// Transports between processes: who uses one includes it, and every other file is spared the time that it takes to compile.
+const std::set<std::string> between_processes = {"gradsync/comm/message_communicator.hpp", "gradsync/comm/processes.hpp"};
 
 // They cost each user's file up to a second, or bring what a library has no business to bring.
 const std::set<std::string> too_heavy = {"ranges", "variant", "functional", "iostream", "regex", "format"};

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "tests/laws/scalar.hpp"
 
@@ -64,6 +65,10 @@ inline std::vector<std::size_t> pieces_of(std::size_t n, std::uint64_t seed) {
   return pieces;
 }
 
+/// Where blocks of lent memory come from: a transport whose ranks reach shared memory only has its own put here, in each of its processes.
+using block_source = aligned_bytes (*)(std::size_t bytes);
+inline block_source make_block = [](std::size_t bytes) { return aligned_bytes(bytes); };
+
 /// A buffer that lies in pieces, each in a block of memory of its own, off the alignment of vectors and with guard words at both ends.
 template <class T>
 class scattered {
@@ -72,7 +77,8 @@ class scattered {
     std::size_t first = 0;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const std::size_t guard = guard_of(i);
-      blocks_[i].assign((guard + pieces[i] + guard) * sizeof(T), fill);
+      blocks_[i] = make_block((guard + pieces[i] + guard) * sizeof(T));
+      std::fill_n(blocks_[i].data(), blocks_[i].size(), fill);
       std::byte* const data = blocks_[i].data() + guard * sizeof(T);
       if (pieces[i] > 0) std::memcpy(data, values.data() + first, pieces[i] * sizeof(T));
       extents_.push_back({data, first, pieces[i]});
@@ -95,7 +101,7 @@ class scattered {
   bool guards_intact() const {
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       for (std::size_t b = 0; b < guard_of(i) * sizeof(T); ++b)
-        if (blocks_[i][b] != fill || blocks_[i][blocks_[i].size() - 1 - b] != fill) return false;
+        if (blocks_[i].data()[b] != fill || blocks_[i].data()[blocks_[i].size() - 1 - b] != fill) return false;
     return true;
   }
 
@@ -103,7 +109,7 @@ class scattered {
   static constexpr std::byte fill{0xA5};
   static std::size_t guard_of(std::size_t piece) { return 17 + piece % 13; }
 
-  std::vector<std::vector<std::byte>> blocks_;
+  std::vector<aligned_bytes> blocks_;
   std::vector<extent> extents_;
 };
 

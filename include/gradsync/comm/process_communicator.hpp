@@ -163,6 +163,7 @@ class process_communicator {
       } while (first < all);
     } catch (...) {
       fail(std::current_exception());
+      own_.leave();
       throw;
     }
   }

@@ -54,6 +54,7 @@ struct shared_posting {
 
 struct shared_lane {
   shared_flag posted, progress;
+  alignas(128) std::atomic<std::uint32_t> inside{0};   // a pass is under way in peers' memory
   alignas(128) std::uint64_t slots = 0, posts_at = 0;  // written before the first posting
 };
 
@@ -96,6 +97,13 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 
 /// All that one process knows of its job.
 struct process_job {
+  process_job() = default;
+  process_job(const process_job&) = delete;
+  process_job& operator=(const process_job&) = delete;
+  ~process_job() {
+    if (heap) heap->close();
+  }
+
   int rank = 0, size = 1;
   std::chrono::nanoseconds limit{};
   clock_source clock = nullptr;
@@ -146,6 +154,18 @@ class process_outcome {
   }
 
   void leave() const { shared_->ranks[job_->rank].gone.store(true, std::memory_order_release); }
+  /// Returns when all others have left. Throws if one of them has failed, or has died before.
+  void await_others() const {
+    for (int peer = 0; peer < size(); ++peer)
+      for (;;) {
+        if (failed()) report();
+        const bool ended = died(whole(peer));  // looked at first: who has left may end
+        if (gone(peer)) break;
+        if (ended) throw_died(peer);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    if (failed()) report();
+  }
   bool gone(int peer) const { return shared_->ranks[whole(peer)].gone.load(std::memory_order_acquire); }
 
   /// Whether a rank of the job has ended, with or without a word.

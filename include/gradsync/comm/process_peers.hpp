@@ -4,14 +4,17 @@
 /// One rank's view of its peers in a channel between processes that share memory: as comm/peers.hpp between threads.
 ///
 /// A process publishes where its buffers are as offsets in its segment; each peer makes pointers of them, once a collective, for its own
-/// mapping. So buffers must lie in the segment. After a failure nobody is waited for: a peer that still works has the pages too.
+/// mapping. So buffers must lie in the segment.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,7 +49,16 @@ class process_peers {
   int size() const { return size_; }
   bool failed() const { return outcome_->failed(); }
   [[noreturn]] void report() const { outcome_->report(); }
-  void leave() const {}
+
+  /// After a failure: waits until no peer is in this rank's memory; not for the dead, and not longer than a deadline, as the pages of one
+  /// that was stopped stay there for it.
+  void leave() const {
+    const auto since = std::chrono::steady_clock::now();
+    for (int peer = 0; peer < size_; ++peer)
+      while (peer != rank_ && lane_of(peer).inside.load(std::memory_order_seq_cst) != 0 && !outcome_->died(outcome_->whole(peer)) &&
+             std::chrono::steady_clock::now() - since < outcome_->job().limit)
+        std::this_thread::yield();
+  }
 
   void make_slots(std::size_t slots) {
     slots_ = slots;
@@ -99,11 +111,21 @@ class process_peers {
   const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }
   double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
 
-  // Before a pass through peers' memory a rank looks whether the group has failed.
-  struct pass {
-    explicit pass(const process_peers& all) {
-      if (all.failed()) all.report();
+  // A pass through peers' memory. Their owners, before they give it up, first fail the group and then wait for passes to end.
+  class pass {
+   public:
+    explicit pass(const process_peers& all) : inside_(all.lane_of(all.rank_).inside) {
+      inside_.store(1, std::memory_order_seq_cst);
+      if (!all.failed()) return;
+      inside_.store(0, std::memory_order_release);
+      all.report();
     }
+    ~pass() { inside_.store(0, std::memory_order_release); }
+    pass(const pass&) = delete;
+    pass& operator=(const pass&) = delete;
+
+   private:
+    std::atomic<std::uint32_t>& inside_;
   };
 
   bool posted(int peer, const ticket& t, const deadline& until) {

@@ -53,7 +53,8 @@ class process_group {
   int rank() const { return me_.rank; }
   int size() const { return me_.size; }
 
-  /// Calls `f(communicator)` when all processes have come. Throws what it throws, and `transport_error` if another rank's has failed.
+  /// Calls `f(communicator)` when all processes have come, and returns when all have returned from it. Throws what it throws, and
+  /// `transport_error` (or `mismatch_error`) if another rank has failed.
   template <class F>
   void run(F&& f) {
     std::vector<int> members;
@@ -68,7 +69,7 @@ class process_group {
       throw;
     }
     outcome->leave();
-    if (outcome->failed()) outcome->report();
+    outcome->await_others();
   }
 
  private:

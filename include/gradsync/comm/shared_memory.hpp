@@ -82,6 +82,12 @@ class shared_heap : public std::enable_shared_from_this<shared_heap> {
 
   const shared_segment& segment() const { return *segment_; }
 
+  /// From now on nothing is given back: others may still look at it, and have the pages as long as they do.
+  void close() {
+    const std::lock_guard hold(mutex_);
+    closed_ = true;
+  }
+
   /// Zeroed. `transport_error` if there is no room.
   aligned_bytes allocate(std::size_t bytes) {
     if (bytes == 0) return {};
@@ -110,8 +116,9 @@ class shared_heap : public std::enable_shared_from_this<shared_heap> {
   }
 
   void give_back(piece p) {
-    madvise(segment_->data() + p.first, p.bytes, MADV_REMOVE);  // reads as zeros from now on
     const std::lock_guard hold(mutex_);
+    if (closed_) return;
+    madvise(segment_->data() + p.first, p.bytes, MADV_REMOVE);  // reads as zeros from now on
     auto next = std::find_if(free_.begin(), free_.end(), [&](const piece& other) { return other.first > p.first; });
     next = free_.insert(next, p);
     if (const auto after = next + 1; after != free_.end() && next->first + next->bytes == after->first) {
@@ -127,6 +134,7 @@ class shared_heap : public std::enable_shared_from_this<shared_heap> {
   std::shared_ptr<shared_segment> segment_;
   std::mutex mutex_;
   std::vector<piece> free_;  // in order, none next to another
+  bool closed_ = false;
 };
 
 }  // namespace gradsync::detail
