@@ -164,7 +164,7 @@ TEST_CASE("a wait that succeeds blames nobody later") {
 
 TEST_CASE("in a part of a group messages say both numbers of a rank") {
   table whole;
-  auto outcome = std::make_shared<detail::failure>(*whole.outcome, std::vector<int>{1, 3});
+  auto outcome = std::make_shared<detail::failure>(*whole.outcome, series<int>{1, 3});
   auto shared = std::make_shared<detail::crossing>(2);
   const detail::peers me(outcome, shared, 0, 2);
   for (int rank = 0; rank < 2; ++rank) shared->lanes[static_cast<std::size_t>(rank)].posts.resize(2);
