@@ -6,8 +6,8 @@
 //     bazel run //examples:cuda_mixed_precision  # four ranks on one GPU; without one it says so
 //
 // What the synchronizer sees are float32 gradients, so sums have 24 bits: those of step 0 add up to 1028, and bfloat16 with its 8 bits
-// knows only 1024 and 1032. One launch widens a gradient before its mark, one narrows the new value for the next forward pass. Both are on the
-// stream of the backward pass, and the optimizer's own copy of the values stays float32.
+// knows only 1024 and 1032. One launch widens a gradient before its mark, one narrows the new value for the next forward pass. Both are on
+// the stream of the backward pass, and the optimizer's own copy of the values stays float32.
 
 #include <cstdio>
 

@@ -141,7 +141,8 @@ cudaError_t free_block(runtime& r, const block& b) {
 
 extern "C" {
 
-// --- to allocate and free -----------------------------------------------------------------------------------------------------------------
+// --- to allocate and free
+// -----------------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** p, size_t bytes) {
   return unsafe_call([&](runtime& r) { return allocate(r, p, bytes, this_thread().device); });
@@ -269,7 +270,8 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   });
 }
 
-// --- to copy and set ----------------------------------------------------------------------------------------------------------------------
+// --- to copy and set
+// ----------------------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t handle) {
   return stream_call(handle, [&](runtime& r, CUstream_st& stream) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What the stand-in is for: faults of synchronisation, which a GPU shows once in a while, show here. Each is planted into a training step that
-// is right without it.
+// What the stand-in is for: faults of synchronisation, which a GPU shows once in a while, show here. Each is planted into a training step
+// that is right without it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -205,7 +205,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   });
 }
 
-// --- what lives as long as a graph ----------------------------------------------------------------------------------------------------------
+// --- what lives as long as a graph
+// ----------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* held, cudaHostFn_t destroy, unsigned references, unsigned flags) {
   return call([&](runtime& r) {

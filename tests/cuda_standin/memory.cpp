@@ -42,7 +42,8 @@ std::string hexadecimal(const void* p) {
   return text;
 }
 
-// --- a touch of memory that may not be touched --------------------------------------------------------------------------------------------
+// --- a touch of memory that may not be touched
+// --------------------------------------------------------------------------------------------
 
 device_memory* guarded_memory = nullptr;
 thread_local sigjmp_buf* way_out = nullptr;

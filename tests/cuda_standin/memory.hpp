@@ -41,7 +41,8 @@ class device_memory {
   /// What a free finds: "" if all is well, or who wrote around the block.
   std::string free(std::uintptr_t start);
 
-  /// The block in which p lies, alive or not; nullptr: host memory that nobody registered. What was freed is found as long as nobody reuses it.
+  /// The block in which p lies, alive or not; nullptr: host memory that nobody registered. What was freed is found as long as nobody reuses
+  /// it.
   const block* block_at(const void* p) const;
   std::string describe(const void* p) const;
   std::vector<std::string> live_blocks() const;

@@ -280,7 +280,8 @@ TEST_CASE_FIXTURE(clean, "a wait that can't end is given up, and the device with
   standin::patience(std::chrono::seconds(20));
 }
 
-// --- memory -------------------------------------------------------------------------------------------------------------------------------
+// --- memory
+// -------------------------------------------------------------------------------------------------------------------------------
 
 TEST_CASE_FIXTURE(clean, "fresh memory holds NaN") {
   for (const float x : values_of(on_device())) CHECK(std::isnan(x));
@@ -400,7 +401,8 @@ TEST_CASE_FIXTURE(clean, "pointers are known by kind and device") {
   cudaGetLastError();
 }
 
-// --- copies -------------------------------------------------------------------------------------------------------------------------------
+// --- copies
+// -------------------------------------------------------------------------------------------------------------------------------
 
 TEST_CASE_FIXTURE(clean, "a copy from pinned memory reads it when its stream comes to it; from pageable memory it may read it before") {
   const auto s = make_stream();
@@ -450,7 +452,8 @@ TEST_CASE_FIXTURE(clean, "a copy that is at odds with its direction or its block
   cudaGetLastError();
 }
 
-// --- launches, devices, errors --------------------------------------------------------------------------------------------------------------
+// --- launches, devices, errors
+// --------------------------------------------------------------------------------------------------------------
 
 namespace {
 __global__ void unknown_kernel() {}

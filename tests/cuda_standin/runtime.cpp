@@ -80,7 +80,8 @@ cudaError_t stream_call(cudaStream_t handle, const std::function<cudaError_t(run
   });
 }
 
-// --- streams ------------------------------------------------------------------------------------------------------------------------------
+// --- streams
+// ------------------------------------------------------------------------------------------------------------------------------
 
 CUstream_st& runtime::insert_stream(unsigned number, int device, unsigned flags, int priority) {
   const auto behind = std::find_if(streams.begin(), streams.end(), [&](const auto& stream) { return stream->number > number; });
@@ -140,7 +141,8 @@ cudaError_t runtime::enqueue(CUstream_st& stream, operation work) {
   return cudaSuccess;
 }
 
-// --- progress -----------------------------------------------------------------------------------------------------------------------------
+// --- progress
+// -----------------------------------------------------------------------------------------------------------------------------
 
 bool runtime::able(queue& stream) {
   if (stream.work.empty() || stream.busy) return false;
@@ -285,7 +287,8 @@ void runtime::print_stuck() const {
     }
 }
 
-// --- capture ------------------------------------------------------------------------------------------------------------------------------
+// --- capture
+// ------------------------------------------------------------------------------------------------------------------------------
 
 cudaError_t runtime::spoil(const std::shared_ptr<capture>& spoiled, cudaError_t error) {
   spoiled->valid = false;

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Inside of the stand-in: operations, streams, events, graphs, and the one object that holds them. A stand-in for another library that works
-/// on streams, such as NCCL, begins its functions with `call` and brings its work in by `enqueue`.
+/// Inside of the stand-in: operations, streams, events, graphs, and the one object that holds them. A stand-in for another library that
+/// works on streams, such as NCCL, begins its functions with `call` and brings its work in by `enqueue`.
 #pragma once
 
 #include <atomic>
@@ -198,8 +198,8 @@ struct thread_state {
 };
 thread_state& this_thread();
 
-/// Every call into the runtime: takes the lock, answers with the failure of the thread's device if there is one, lets the devices go on as the
-/// pace has it, and keeps an error for cudaGetLastError.
+/// Every call into the runtime: takes the lock, answers with the failure of the thread's device if there is one, lets the devices go on as
+/// the pace has it, and keeps an error for cudaGetLastError.
 cudaError_t call(const std::function<cudaError_t(runtime&)>& body);
 
 /// The same for a call that frees or destroys: it does so even if the device has failed, and then answers with the failure.

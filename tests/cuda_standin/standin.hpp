@@ -7,10 +7,10 @@
 /// replaced by a twin on the host, which the one launch door of the library registers under GRADSYNC_CUDA_STANDIN.
 ///
 /// Streams are queues, and nothing on them runs until it has to. Then a scheduler runs one operation after the other: any of those whose
-/// stream has come to them and whose events have been recorded. Which one it takes, how far it runs while the host goes on, and what it does
-/// wherever the manual says "may" is drawn from the seed, so a missing wait gives a wrong number, or an illegal address, in one of a few seeds.
-/// A program with one host thread runs alike each time it is given the same seed. With several host threads the operating system decides
-/// who calls first; given the same calls in the same order, the choices are the same too.
+/// stream has come to them and whose events have been recorded. Which one it takes, how far it runs while the host goes on, and what it
+/// does wherever the manual says "may" is drawn from the seed, so a missing wait gives a wrong number, or an illegal address, in one of a
+/// few seeds. A program with one host thread runs alike each time it is given the same seed. With several host threads the operating system
+/// decides who calls first; given the same calls in the same order, the choices are the same too.
 ///
 /// Device memory is readable only while an operation runs that may read it: the host crashes on it, with a message, and so does a device on
 /// memory of another one to which it has no access. Fresh memory holds NaN; freed memory is never handed out again and can't be read.
@@ -60,7 +60,8 @@ void devices(int count);
 /// Forgets errors and peer access, drops work and frees memory, for all devices. Handles that are alive stay valid.
 void reset();
 
-/// After this time without progress a wait gives up, names what is stuck on the error output and returns cudaErrorLaunchTimeout. At first 20 s.
+/// After this time without progress a wait gives up, names what is stuck on the error output and returns cudaErrorLaunchTimeout. At first
+/// 20 s.
 void patience(std::chrono::milliseconds time);
 
 /// What is allocated or created and was not freed or destroyed, one line each.

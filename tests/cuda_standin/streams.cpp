@@ -143,7 +143,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   });
 }
 
-// --- events -------------------------------------------------------------------------------------------------------------------------------
+// --- events
+// -------------------------------------------------------------------------------------------------------------------------------
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return call([&](runtime& r) {

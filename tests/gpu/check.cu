@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What only a GPU can confirm, on one of them: that kernels give the bits of the host, that every strategy does between ranks that share the
-// device, that NCCL takes what we ask of it, and that a step can be captured. Then how fast it is, against the device's own copy. Needs
+// What only a GPU can confirm, on one of them: that kernels give the bits of the host, that every strategy does between ranks that share
+// the device, that NCCL takes what we ask of it, and that a step can be captured. Then how fast it is, against the device's own copy. Needs
 // nvcc and nothing else; tests/gpu/check.sh builds and runs it.
 //
 //     check right       # one line for each thing, exit status 1 if one of them is wrong
