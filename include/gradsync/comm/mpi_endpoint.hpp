@@ -105,7 +105,9 @@ class mpi_endpoint {
       for (std::size_t i = 0; i < all.requests.size(); ++i)
         if (all.requests[i] != MPI_REQUEST_NULL && all.messages[i].received) MPI_Cancel(&all.requests[i]);
     const auto begin = std::chrono::steady_clock::now();
-    for (detail::patience wait; !(look(batches_[0]) & look(batches_[1])); wait()) {
+    for (detail::patience wait;; wait()) {
+      const bool done[] = {look(batches_[0]), look(batches_[1])};
+      if (done[0] && done[1]) return;
       process_->poll();
       if (std::chrono::steady_clock::now() - begin > process_->longest(std::chrono::seconds(1))) return process_->poison();
     }
