@@ -4,8 +4,7 @@
 /// Owned memory: of a device, or of the host and pinned, so that devices can copy to and from it while the host goes on.
 ///
 /// Both come zeroed, as shared pointers that give the memory back to the device it is from, whichever is current by then. Allocating and
-/// freeing wait for the device: take what a step needs before the first one. cudaFree waits for all work on the device, so what a stream
-/// still reads may be let go of.
+/// freeing wait for the device: take what a step needs before the first one. What a stream still reads may be let go of.
 ///
 ///     const std::shared_ptr<std::byte> bucket = device_memory(25 << 20, 0);   // aligned to 256 bytes
 #pragma once
@@ -28,6 +27,7 @@ struct free_on_device {
   void operator()(std::byte* data) const {
     try {
       const on_device here(device);
+      check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // some stream may still read or write it
       check(cudaFree(data), "cudaFree");
     } catch (const error&) {  // of work that failed before, and whoever waits for it is told
     }
