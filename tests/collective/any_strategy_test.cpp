@@ -72,8 +72,8 @@ TEST_CASE("proof, program, cost and table are the same with and without the type
   const erased_strategy<hierarchical<ring, tree>> erased(s, 6);
   CHECK(verify(erased).reproducibility == verify(s, 6).reproducibility);
   CHECK(compile(erased, 4, placement(erased)).operations == compile(s, 4, 6).operations);
-  CHECK(cost(erased, link{}, 1e6) == cost(s, link{}, 6, 1e6));
-  CHECK(cost_curve(erased)(link{}, 1e6) == cost(erased, link{}, 1e6));
+  CHECK(cost(erased, gradsync::link{}, 1e6) == cost(s, gradsync::link{}, 6, 1e6));
+  CHECK(cost_curve(erased)(gradsync::link{}, 1e6) == cost(erased, gradsync::link{}, 1e6));
   CHECK(print(erased) == print(s, 6));
 }
 
