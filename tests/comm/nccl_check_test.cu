@@ -15,7 +15,7 @@ TEST_CASE("a call that fails throws with its name, its place and NCCL's sentence
     FAIL("no error");
   } catch (const nccl_error& e) {
     CHECK(e.code == ncclSystemError);
-    CHECK(e.message().find("ncclAllReduce at nccl_check_test.cu:16: unhandled system error") == 0);
+    CHECK(e.message().find("ncclAllReduce at nccl_check_test.cu:14: unhandled system error") == 0);
   }
   CHECK_THROWS_AS(check(ncclInvalidArgument, "x"), nccl_usage_error);
   CHECK_THROWS_AS(check(ncclInvalidUsage, "x"), nccl_usage_error);
