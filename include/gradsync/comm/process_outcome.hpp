@@ -4,8 +4,8 @@
 /// What processes that share memory have in common, and what they tell each other about failure: the same that threads do
 /// (comm/failure.hpp), in memory of rank 0's, without a lock that a dead process could hold.
 ///
-/// The first rank that fails puts its number down, then its cause in words; an exception itself cannot go to another process. A process that
-/// dies without a word is noticed by whoever waits for it, within the 20 ms after which a wait looks around.
+/// The first rank that fails puts its number down, then its cause in words; an exception itself cannot go to another process. A process
+/// that dies without a word is noticed by whoever waits for it, within the 20 ms after which a wait looks around.
 #pragma once
 
 #include <algorithm>
