@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Collectives between ranks that reach each other's memory: a rank reads its peers' gradients where they lie, and the fused pass writes
-/// its results there too. `Peers` knows how to reach them: threads (comm/peers.hpp) or processes that share memory (comm/process_peers.hpp).
+/// its results there too. `Peers` knows how to reach them: threads (comm/peers.hpp), or processes that share memory
+/// (comm/process_peers.hpp).
 ///
 /// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
