@@ -4,9 +4,8 @@
 /// One process's place in a group of processes that share memory, or in a part of it: what the function given to `process_group::run` gets.
 ///
 /// It does what comm/thread_communicator.hpp does, over the same channel. What its ranks sum must lie in memory that they share:
-/// `allocate()` gives it, and layout::packed uses it, which is the default; with layout::adopted gradients live in it and nothing is
-/// copied. A user's own small values are copied there and back. Channels are agreed upon when they are opened, so `open` waits for all
-/// ranks.
+/// `allocate()` gives it. layout::packed, the default, copies there; with layout::adopted gradients live there and nothing is copied.
+/// A user's own small values are copied there and back. Channels are agreed upon when they are opened, so `open` waits for all ranks.
 #pragma once
 
 #include <algorithm>

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>  // introductions are read
 #include <exception>
 #include <memory>
 #include <new>
