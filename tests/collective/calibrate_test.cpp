@@ -17,6 +17,7 @@ namespace {
 
 // The threads' channel without its fused pass, and a communicator that opens such ones.
 struct plain_channel {
+  using stream_type = thread_channel::stream_type;
   thread_channel inside;
   int& exchanges;
 
@@ -27,11 +28,14 @@ struct plain_channel {
   }
   bool drain(const program& p, const ticket& t, const deadline& until) { return inside.drain(p, t, until); }
   double total_weight(const ticket& t) { return inside.total_weight(t); }
+  double total(const ticket& t) { return inside.total(t); }
+  stream_type& stream() { return inside.stream(); }
   void leave() { inside.leave(); }
   std::size_t scratch_bytes() const { return inside.scratch_bytes(); }
 };
 
 struct plain_communicator {
+  static constexpr memory_space space = memory_space::host;
   thread_communicator& inside;
   int& exchanges;
 
@@ -50,6 +54,8 @@ struct plain_communicator {
     return inside.broadcast(value, root);
   }
   void barrier() { inside.barrier(); }
+  aligned_bytes allocate(std::size_t bytes) const { return inside.allocate(bytes); }
+  auto compute_stream() const { return inside.compute_stream(); }
 };
 
 std::vector<double> figures(const calibration& c) {
