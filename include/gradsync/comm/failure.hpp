@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -65,7 +66,7 @@ class failure {
     for (int rank = 0; rank < size; ++rank) whole_.push_back(rank);
   }
   /// As a part of that group sees it; rank r of the part is rank `members[r]` there.
-  failure(const failure& group, const series<int>& members) : record_(group.record_) {
+  failure(const failure& group, std::span<const int> members) : record_(group.record_) {
     for (int member : members) whole_.push_back(group.whole(member));
   }
 
