@@ -128,7 +128,7 @@ void check_partial_sums() {
   const auto parameters = parameters_of(model);
   accumulation sums(parameters);
   for (std::size_t step = 1; step < MicroSteps; ++step) {
-    sums.reserve();
+    sums.reserve([](std::size_t bytes) { return aligned_bytes(bytes); });
     sums.count(1);
   }
   CHECK(replica_bytes<net>({.micro_steps = MicroSteps}) - replica_bytes<net>() == sums.bytes());

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "gradsync/comm/peers.hpp"
+#include "gradsync/comm/posted_views.hpp"
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
@@ -87,7 +88,7 @@ class cuda_peer_channel {
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;  // the peer comes and reads
       if (!peers_.posted(op.peer, t, until)) return false;
-      if (op.from == region::scratch) peers_.expect_scratch(p, op, t);
+      if (op.from == region::scratch) detail::expect_scratch(peers_, p, op, t);
       if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1), until)) return false;
       for (const hazard& reader : hazards_of(p, op))
         if (!peers_.passed(reader.peer, tick(t, reader.round), until)) return false;
@@ -227,12 +228,13 @@ class cuda_peer_channel {
   void perform(const program& p, std::span<const operation> now, const ticket& t) {
     const operation& op = now[0];
     const element_range range = range_of(p, op, t);
-    const buffer_view to = peers_.view(peers_.rank(), op.to, t), own = peers_.view(peers_.rank(), op.own, t);
+    const buffer_view to = detail::view_of(peers_, peers_.rank(), op.to, t), own = detail::view_of(peers_, peers_.rank(), op.own, t);
     const device_number by{.at = nullptr, .value = op.divides ? total_weight(t) : 1};
-    if (op.what == operation::kind::copy) return stream_->copy(to, peers_.view(op.peer, op.from, t), range);
-    if (op.what == operation::kind::add) return stream_->join(to, std::array{own, peers_.view(op.peer, op.from, t)}, range, by);
+    if (op.what == operation::kind::copy) return stream_->copy(to, detail::view_of(peers_, op.peer, op.from, t), range);
+    if (op.what == operation::kind::add) return stream_->join(to, std::array{own, detail::view_of(peers_, op.peer, op.from, t)}, range, by);
     views_.resize(ranks());
-    for (const operation& theirs : now) views_[static_cast<std::size_t>(theirs.peer)] = peers_.view(theirs.peer, theirs.from, t);
+    for (const operation& theirs : now)
+      views_[static_cast<std::size_t>(theirs.peer)] = detail::view_of(peers_, theirs.peer, theirs.from, t);
     views_[static_cast<std::size_t>(peers_.rank())] = own;
     stream_->join(to, views_, range, by);
   }

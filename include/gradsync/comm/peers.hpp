@@ -75,20 +75,6 @@ class peers {
   const buffer_view& lent(int rank, const ticket& t) const { return posted_by(rank, t).lent.buffer; }
   const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }
 
-  /// Where `rank`'s elements lie. To be used up in the pass in which it was asked for.
-  buffer_view view(int rank, region where, const ticket& t) const {
-    const posting& posted = posted_by(rank, t);
-    return where == region::buffer ? posted.lent.buffer : buffer_view{posted.lent.buffer.type, std::span(&posted.scratch, 1)};
-  }
-
-  /// A peer that runs another strategy may have no scratch where this rank would read.
-  void expect_scratch(const program& p, const operation& op, const ticket& t) const {
-    const extent& theirs = posted_by(op.peer, t).scratch;
-    const std::size_t begin = cut(lent(t), p.chunks, op.first), end = cut(lent(t), p.chunks, op.first + op.count);
-    if (begin == end || (theirs.first <= begin && end <= theirs.first + theirs.count)) return;
-    throw_other_strategy("rank " + std::to_string(op.peer), p.name, {.rank = rank_, .step = -1, .bucket = -1, .parameter = {}});
-  }
-
   /// Adds the ranks' weights in the canonical tree. They can all be read as soon as some chunk holds every rank's part.
   double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
 

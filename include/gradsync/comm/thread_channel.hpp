@@ -21,6 +21,7 @@
 #include <string>
 
 #include "gradsync/comm/peers.hpp"
+#include "gradsync/comm/posted_views.hpp"
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/arithmetic.hpp"
@@ -72,7 +73,7 @@ class peer_channel {
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;                     // the peer comes and reads
       if (piece == 0 && !peers_.posted(op.peer, t, until)) return false;  // in every round: it may be the first with this peer
-      if (piece == 0 && op.from == region::scratch) peers_.expect_scratch(p, op, t);
+      if (piece == 0 && op.from == region::scratch) detail::expect_scratch(peers_, p, op, t);
       if (round > 0 && !peers_.passed(op.peer, tick(t, round - 1, piece), until)) return false;
       for (int h = op.hazard_begin; h < op.hazard_end; ++h)
         if (const hazard& reader = p.hazards[static_cast<std::size_t>(h)]; !peers_.passed(reader.peer, tick(t, reader.round, piece), until))
@@ -208,7 +209,8 @@ class peer_channel {
 
   void apply(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = now[0];
-    if (op.what == operation::kind::copy) return copy(peers_.view(peers_.rank(), op.to, t), peers_.view(op.peer, op.from, t), first, last);
+    if (op.what == operation::kind::copy)
+      return copy(detail::view_of(peers_, peers_.rank(), op.to, t), detail::view_of(peers_, op.peer, op.from, t), first, last);
     dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
       op.what == operation::kind::join ? join<T>(now, t, first, last) : add_to<T>(op, t, first, last);
     });
@@ -225,9 +227,9 @@ class peer_channel {
 
   template <class T>
   void add_to(const operation& op, const ticket& t, std::size_t first, std::size_t last) {
-    views_[0] = peers_.view(peers_.rank(), op.to, t);
-    views_[1] = peers_.view(peers_.rank(), op.own, t);
-    views_[2] = peers_.view(op.peer, op.from, t);
+    views_[0] = detail::view_of(peers_, peers_.rank(), op.to, t);
+    views_[1] = detail::view_of(peers_, peers_.rank(), op.own, t);
+    views_[2] = detail::view_of(peers_, op.peer, op.from, t);
     const divisor<T> by(op.divides ? total_weight(t) : 1);
     runs<T>(3, first, last,
             [&](std::span<T*> at, std::size_t n) { op.divides ? add_divide(at[0], at[1], at[2], n, by) : add(at[0], at[1], at[2], n); });
@@ -237,9 +239,10 @@ class peer_channel {
   template <class T>
   void join(std::span<const operation> ops, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = ops.front();
-    for (const operation& theirs : ops) views_[static_cast<std::size_t>(theirs.peer)] = peers_.view(theirs.peer, theirs.from, t);
-    views_[static_cast<std::size_t>(peers_.rank())] = peers_.view(peers_.rank(), op.own, t);
-    views_[ranks()] = peers_.view(peers_.rank(), op.to, t);
+    for (const operation& theirs : ops)
+      views_[static_cast<std::size_t>(theirs.peer)] = detail::view_of(peers_, theirs.peer, theirs.from, t);
+    views_[static_cast<std::size_t>(peers_.rank())] = detail::view_of(peers_, peers_.rank(), op.own, t);
+    views_[ranks()] = detail::view_of(peers_, peers_.rank(), op.to, t);
     const divisor<T> by(op.divides ? total_weight(t) : 1);
     runs<T>(ranks() + 1, first, last, [&](std::span<T*> at, std::size_t n) { join_all(at.data(), peers_.size(), peers_.size(), by, n); });
   }
