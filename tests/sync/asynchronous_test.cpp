@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "gradsync/collective/halving_doubling.hpp"
+#include "gradsync/collective/calibrate.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/core/host_stream.hpp"
 #include "gradsync/synchronizer.hpp"
@@ -363,5 +363,13 @@ TEST_CASE("a thread of the reducer's own is refused where the device drives, and
     alone own_thread_only{std::move(threads)};
     CHECK_FALSE(wants_driver(own_thread_only, progress::automatic));
     CHECK_THROWS_WITH_AS(wants_driver(own_thread_only, progress::thread), doctest::Contains("only the rank's own thread"), usage_error);
+  });
+}
+
+TEST_CASE("what takes the time on the host is refused where the device sums") {
+  thread_group(2).run([](thread_communicator& threads) {
+    queues device(1);
+    late_communicator late(threads, device);
+    CHECK_THROWS_WITH_AS(calibrate(late), doctest::Contains("these collectives run on a device; name a strategy"), usage_error);
   });
 }

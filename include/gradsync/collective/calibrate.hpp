@@ -68,7 +68,10 @@ class stopwatch {
   static constexpr bool has_pass = fused_channel<decltype(std::declval<Communicator&>().open(1))>;
 
   stopwatch(Communicator& comm, std::size_t bytes)
-      : comm_(comm), channel_(comm.open(1)), memory_(bytes), whole_{memory_.data(), 0, bytes / sizeof(float)} {
+      : comm_(comm), channel_(comm.open(1)), memory_(comm.allocate(bytes)), whole_{memory_.data(), 0, bytes / sizeof(float)} {
+    if constexpr (stream_of<Communicator>::asynchronous)
+      throw usage_error("calibrate() and automatic take the time on the host, and these collectives run on a device; name a strategy",
+                        place_of(comm, comm.rank()));
     std::fill_n(reinterpret_cast<float*>(memory_.data()), whole_.count, 1.0f);
   }
 
