@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// One rank's training, whatever its peers are: threads (train.cpp) or processes (mpi/processes.cpp).
+/// One rank's training, whatever its peers are: threads (train.cpp) or processes (over_group.hpp).
 ///
 ///     fashion::job shared{chosen, data, pixel_scale{data.train}, show, metrics, {}, {}};
 ///     ranks.run([&](auto& comm) { fashion::train_rank(shared, comm); });

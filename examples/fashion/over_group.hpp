@@ -1,27 +1,21 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "examples/fashion/processes.hpp"
+/// Training by a group of which this process is one rank: gradsync::mpi_group or gradsync::process_group.
+#pragma once
 
-#include <exception>
 #include <fstream>
 #include <stdexcept>
 #include <string>
 
 #include "examples/fashion/replica.hpp"
-#include "examples/fashion/strategies_table.hpp"
-#include "gradsync/comm/launch.hpp"
-#include "gradsync/comm/mpi.hpp"
+#include "examples/fashion/train.hpp"
 
 namespace fashion {
 
-template gradsync::collective<gradsync::mpi_communicator> named_strategy(const std::string& name, gradsync::mpi_communicator& comm);
-
-std::optional<training_result> train_over_processes(const options& asked, report& show) {
-  const gradsync::launch me = gradsync::find_launch();
-  if (me.size == 1) return std::nullopt;
-  if (me.launcher == "torchrun") throw std::runtime_error(describe(me) + ": start this program by mpirun, or alone with --ranks");
-  gradsync::mpi_group ranks;
+/// Rank 0 alone shows something. Throws what `train` throws, and what `ranks.run` throws.
+template <class Group>
+training_result train_over(Group& ranks, const options& asked, report& show) {
   options chosen = asked;
   chosen.ranks = ranks.size();
   const bool speaks = ranks.rank() == 0;
@@ -35,11 +29,7 @@ std::optional<training_result> train_over_processes(const options& asked, report
     shared.recorders.emplace_back(0);
   }
   if (speaks) show.say(headline(chosen, data));
-  try {
-    ranks.run([&](auto& comm) { train_rank(shared, comm); });
-  } catch (const std::exception&) {  // run() has said it
-    return training_result{};
-  }
+  ranks.run([&](auto& comm) { train_rank(shared, comm); });
   if (trace.is_open() && !(trace << gradsync::chrome_trace(shared.recorders) << std::flush))
     throw std::runtime_error{"--trace: " + chosen.trace + " could not be written to its end"};
   if (!speaks) shared.result.replicas_agree = true;  // rank 0 tells
