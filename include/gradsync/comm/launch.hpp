@@ -180,10 +180,13 @@ inline void refuse_half_a_launch(const environment& variables) {
                       "), but this process is none of them; start the program with srun");
 }
 
+using option_field = std::optional<int> launch_options::*;  // named, since nvcc puts parentheses around a member that is one
+using said_field = said_number said_numbers::*;
+
 struct number_field {
   const char* name;
-  std::optional<int> launch_options::*option;
-  said_number said_numbers::*said;
+  option_field option;
+  said_field said;
 };
 
 inline constexpr number_field number_fields[] = {
