@@ -60,7 +60,7 @@ class thread_group {
     const std::shared_ptr<detail::world> world(new detail::world(size_, options_, outcome));
     std::mutex mutex;
     std::condition_variable ended;
-    series<bool> running(static_cast<std::size_t>(size_), true);
+    series<bool> running(static_cast<unsigned>(size_), true);  // not negative, as the compiler can tell
     series<std::thread> threads;
     threads.reserve(running.size());  // where that throws, no thread runs yet
     auto end = [&](int rank) {
