@@ -21,7 +21,7 @@ cat $@.said >> $@
 _JOINED = """\
 grep -h '^#include' $(SRCS) | sort -u > $@
 for file in $(SRCS); do
-  name=$${file%.cpp}
+  name=$${file%.*}
   printf 'namespace %s {\\n#include "%s"\\n}\\n' "$${name//[^a-z0-9]/_}" "$$file"
 done >> $@
 """
@@ -43,7 +43,7 @@ def _settings(file, rooms, exceptions):
     )
 
 def room_tests(files, rooms, exceptions):
-    """One test per file: core/error_test.cpp becomes core_error_test.
+    """One test per file: core/error_test.cpp becomes core_error_test. Those of .cu files are joined: comm/nccl_…_test.cu in comm_nccl_cu_tests.
 
     Args:
       files: the sources, <room>/<name>_test.cpp or .cu
@@ -57,9 +57,9 @@ def room_tests(files, rooms, exceptions):
     for named in exceptions:
         if named + ".cpp" not in files and named + ".cu" not in files:
             fail("there is no tests/%s.cpp or .cu, for which an exception is made" % named)
+    _cuda_tests([file for file in files if file.endswith(".cu")], rooms, exceptions)
     for file in files:
         if file.endswith(".cu"):
-            _cuda_room_test(file, rooms.get(file.split("/")[0], {}), exceptions.get(file[:-len(".cu")], {}))
             continue
         test = _settings(file, rooms, exceptions)
         builds = [(test.name, [], [])]
@@ -86,22 +86,50 @@ def _party_of(file):
             found = party
     return found or "cuda"
 
-def _cuda_room_test(file, room, own):
-    party = own.get("party", _party_of(file))
-    name = file[:-len(".cu")].replace("/", "_")
-    for standin in [True, False]:
-        if not standin and not own.get("gpu"):
-            continue
+def _cuda_tests(files, rooms, exceptions):
+    """The tests of .cu files: of each room, those that include the same party are one program, since nvcc compiles each source several times.
+
+    Each file stands in a namespace of its own, as in joined_tests. What is built for a real device is a program by itself.
+
+    Args:
+      files: as for room_tests, .cu ones
+      rooms: as for room_tests
+      exceptions: as for room_tests
+    """
+    programs = {}
+    for file in files:
+        own = exceptions.get(file[:-len(".cu")], {})
+        party = own.get("party", _party_of(file))
+        programs.setdefault((file.split("/")[0], party), []).append(file)
+        if own.get("gpu"):
+            cuda_test(
+                name = file[:-len(".cu")].replace("/", "_") + "_gpu",
+                size = own.get("size", "small"),
+                srcs = [file],
+                standin = False,
+                tags = own.get("tags", []),
+                deps = [":main", ":shared", _DOCTEST, "//:" + party],
+            )
+    for (room, party), joined in programs.items():
+        name = "%s_%s_cu_tests" % (room, party)
+        native.genrule(
+            name = name + "_source",
+            testonly = True,
+            srcs = joined,
+            outs = [name + ".cu"],
+            cmd = _JOINED,
+        )
+        cc_library(
+            name = name + "_files",
+            testonly = True,
+            textual_hdrs = joined,
+        )
         cuda_test(
-            name = name if standin else name + "_gpu",
-            size = own.get("size", "small"),
-            srcs = [file],
-            data = room.get("data", []) + own.get("data", []),
-            shard_count = own.get("shard_count"),
-            standin = standin,
-            tags = room.get("tags", []) + own.get("tags", []),
-            deps = [":main", ":shared", _DOCTEST, "//:%s_headers" % party if standin else "//:" + party] + own.get("deps", []) +
-                   ([":nccl_standin"] if standin and party == "nccl" else []),
+            name = name,
+            size = "large",
+            srcs = [name + ".cu"],
+            tags = depset(["cpu:2", "nosan"] + rooms.get(room, {}).get("tags", [])).to_list(),
+            deps = [":main", ":shared", ":%s_files" % name, _DOCTEST, "//:%s_headers" % party] + ([":nccl_standin"] if party == "nccl" else []),
         )
 
 def joined_tests(name, files, rooms, exceptions):

@@ -17,13 +17,13 @@
 #include "gradsync/synchronizer.hpp"
 
 using bfloat16 = __nv_bfloat16;
-constexpr int count = 1000;
+constexpr int length = 1000;
 
 struct param {
-  thrust::device_vector<float> value = thrust::device_vector<float>(count), grad = value;
+  thrust::device_vector<float> value = thrust::device_vector<float>(length), grad = value;
 };
 struct half_param {  // what forward and backward work with; no part of the model that is kept in step
-  thrust::device_vector<bfloat16> value = thrust::device_vector<bfloat16>(count), grad = value;
+  thrust::device_vector<bfloat16> value = thrust::device_vector<bfloat16>(length), grad = value;
 };
 template <class T>
 T* data(thrust::device_vector<T>& v) {
@@ -33,28 +33,28 @@ T* data(thrust::device_vector<T>& v) {
 // The gradient of Σ (value - target)² / 2.
 __global__ void backward(const bfloat16* value, float target, bfloat16* grad) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) grad[i] = __float2bfloat16(__bfloat162float(value[i]) - target);
+  if (i < length) grad[i] = __float2bfloat16(__bfloat162float(value[i]) - target);
 }
 __global__ void descend(float* value, const float* grad, float rate) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) value[i] -= rate * grad[i];
+  if (i < length) value[i] -= rate * grad[i];
 }
 
 int main() {
   if (gradsync::device_count() == 0) return std::puts("no CUDA device: nothing to run on"), 0;
   gradsync::cuda_peer_group{4}.run([](auto& comm) {
     param net;
-    half_param half;
+    half_param narrow;
     gradsync::synchronizer sync{net, comm};
     const float target = comm.rank() == 0 ? -260 : -256;  // the mean over ranks is -257
     for (int step = 0; step < 3; ++step) {
-      backward<<<(count + 255) / 256, 256>>>(data(half.value), target, data(half.grad));
-      gradsync::cast(nullptr, data(net.grad), data(half.grad), count);  // nullptr: the default stream, as everywhere here
+      backward<<<(length + 255) / 256, 256>>>(data(narrow.value), target, data(narrow.grad));
+      gradsync::cast(nullptr, data(net.grad), data(narrow.grad), length);  // nullptr: the default stream, as everywhere here
       sync.mark_ready(net);
       sync.finish();
       if (comm.rank() == 0) std::printf("step %d: value %g, mean gradient %g\n", step, float(net.value[0]), float(net.grad[0]));
-      descend<<<(count + 255) / 256, 256>>>(data(net.value), data(net.grad), 0.5f);
-      gradsync::cast(nullptr, data(half.value), data(net.value), count);
+      descend<<<(length + 255) / 256, 256>>>(data(net.value), data(net.grad), 0.5f);
+      gradsync::cast(nullptr, data(narrow.value), data(net.value), length);
     }
   });
 }
