@@ -89,7 +89,8 @@ def _party_of(file):
 def _cuda_tests(files, rooms, exceptions):
     """The tests of .cu files: of each room, those that include the same party are one program, since nvcc compiles each source several times.
 
-    Each file stands in a namespace of its own, as in joined_tests. What is built for a real device is a program by itself.
+    Each file stands in a namespace of its own, as in joined_tests, unless it is alone. What is built for a real device is a program by
+    itself.
 
     Args:
       files: as for room_tests, .cu ones
@@ -112,13 +113,16 @@ def _cuda_tests(files, rooms, exceptions):
             )
     for (room, party), joined in programs.items():
         name = "%s_%s_cu_tests" % (room, party)
-        native.genrule(
-            name = name + "_source",
-            testonly = True,
-            srcs = joined,
-            outs = [name + ".cu"],
-            cmd = _JOINED,
-        )
+        source = joined[0]
+        if len(joined) > 1:
+            source = name + ".cu"
+            native.genrule(
+                name = name + "_source",
+                testonly = True,
+                srcs = joined,
+                outs = [source],
+                cmd = _JOINED,
+            )
         cc_library(
             name = name + "_files",
             testonly = True,
@@ -127,7 +131,7 @@ def _cuda_tests(files, rooms, exceptions):
         cuda_test(
             name = name,
             size = "large",
-            srcs = [name + ".cu"],
+            srcs = [source],
             tags = depset(["cpu:2", "nosan"] + rooms.get(room, {}).get("tags", [])).to_list(),
             deps = [":main", ":shared", ":%s_files" % name, _DOCTEST, "//:%s_headers" % party] + ([":nccl_standin"] if party == "nccl" else []),
         )
