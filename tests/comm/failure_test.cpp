@@ -120,7 +120,7 @@ TEST_CASE("a sleeper is known as one until its wait ends, by a failure or by suc
 
 TEST_CASE("a part of a group sees the outcome of the whole with numbers of its own") {
   detail::failure whole(6, noon);
-  const detail::failure part(whole, {5, 1, 3}), half(part, {2, 0});
+  const detail::failure part(whole, std::vector<int>{5, 1, 3}), half(part, std::vector<int>{2, 0});
   CHECK((half.whole(0) == 3 && half.whole(1) == 5));
   CHECK(part.name(0) == "rank 0 (rank 5 of the whole group)");
   CHECK(part.name(1) == "rank 1");
@@ -135,7 +135,7 @@ TEST_CASE("a part of a group sees the outcome of the whole with numbers of its o
   CHECK_THROWS_WITH_AS(whole.report(0), "gradsync[rank 0]: rank 5 failed: disk full", transport_error);
   CHECK_THROWS_WITH_AS(half.report(0), "gradsync[rank 0 (rank 3 of the whole group)]: rank 1 (rank 5 of the whole group) failed: disk full",
                        transport_error);
-  const detail::failure others(whole, {4, 2});
+  const detail::failure others(whole, std::vector<int>{4, 2});
   CHECK_THROWS_WITH_AS(others.report(0), "gradsync[rank 0 (rank 4 of the whole group)]: rank 5 of the whole group failed: disk full",
                        transport_error);
 }
