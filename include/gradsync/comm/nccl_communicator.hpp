@@ -226,7 +226,9 @@ class nccl_communicator {
     try {
       return locating([&] { return place_of(rank()); }, f);
     } catch (const usage_error& e) {
-      if (typeid(e) != typeid(usage_error)) fail(std::current_exception());  // of NCCL or CUDA; our own come before anything is sent
+      if (typeid(e) == typeid(usage_error)) throw;    // our own come before anything is sent; those of NCCL and CUDA do not
+      if (link_->outcome().failed()) link_->check();  // the watchdog has ended the communicator meanwhile: what it was for is the cause
+      fail(std::current_exception());
       throw;
     } catch (...) {
       fail(std::current_exception());
