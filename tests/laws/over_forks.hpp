@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -29,7 +30,7 @@ namespace gradsync::laws {
 /// Assertions that have failed in this process.
 struct failure_counter : doctest::IReporter {
   explicit failure_counter(const doctest::ContextOptions&) {}
-  static inline int failures = 0;
+  static inline std::atomic<int> failures = 0;  // assertions of any thread
 
   void report_query(const doctest::QueryData&) override {}
   void test_run_start() override {}
