@@ -9,15 +9,15 @@
 // cells in turn, of all of which the lower quartiles are printed. The last column is measured / simulated (native: measured / cost, which
 // for the transport's own pass is its calibrated line).
 //
-// Measured 2026-11-30 on 2 cores of an AMD EPYC (Zen 3, virtual, 32 MiB L3), g++ 12 -O2, with 5 to 10 other busy processes on them, four
-// times; measured / predicted was
-//   2 ranks, 4 KiB to 1 MiB   0.8 to 1.8 (native 0.9 to 1.5)
-//   2 ranks, 4 MiB            1.9 to 2.4 (native 1.4): the link is calibrated with buffers of 768 KiB, and these do not stay in a cache
-//   2 ranks, 16 MiB           4 to 13: likewise, and longer than a time slice; not a cell for the model on a machine that others use
-//   4 ranks, native to 1 MiB  0.6 to 1.9
-//   4 ranks, ring and halving_doubling to 1 MiB  0.3 to 1.1, once 0.1, where the calibration was disturbed
-//   4 ranks, tree             0.04 to 0.6 to 1 MiB: with more ranks than cores ranks take turns. The link is that of all ranks busy at
-//                             once, so it is too slow for a strategy in which most ranks wait. The model needs a core for each rank.
+// Measured 2026-11-30 on 2 idle cores of an AMD EPYC (Zen 3, virtual, 32 MiB L3), g++ 12 -O2, one run of the command above;
+// measured / predicted was
+//   2 ranks, 4 KiB to 1 MiB   0.9 to 1.9 (native 0.9 to 1.2)
+//   2 ranks, 4 MiB            0.95 to 1.65 (native 1.4): the link is calibrated with buffers of 768 KiB, and these do not stay in a cache
+//   2 ranks, 16 MiB           2.2 to 3.8: likewise
+//   4 ranks to 1 MiB          native 0.97 to 1.13, ring and halving_doubling about 1 (0.76 at 4 KiB)
+//   4 ranks, tree to 1 MiB    0.3 to 0.6: with more ranks than cores ranks take turns. The link is that of all ranks busy at once, so it
+//                             is too slow for a strategy in which most ranks wait. The model needs a core for each rank.
+//   4 ranks, 16 MiB           1.4 (native) to 3.4
 
 #include <algorithm>
 #include <cstdio>
