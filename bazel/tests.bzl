@@ -26,6 +26,14 @@ for file in $(SRCS); do
 done >> $@
 """
 
+# The same for .cpp files, with what .bazelrc leaves out under a sanitizer. $(SRCS) can't tell their tags.
+_JOINED_BY_TAGS = """\
+grep -h '^#include' $(SRCS) | sort -u > $@
+cat >> $@ << 'END'
+%s
+END
+"""
+
 def _settings(file, rooms, exceptions):
     """What the two tables of tests/BUILD say about a test file."""
     own = exceptions.get(file[:-len(".cpp")], {})
@@ -43,14 +51,19 @@ def _settings(file, rooms, exceptions):
     )
 
 def room_tests(files, rooms, exceptions):
-    """One test per file: core/error_test.cpp becomes core_error_test. Those of .cu files are joined: comm/nccl_…_test.cu in comm_nccl_cu_tests.
+    """The tests of a room are one program, such as core_tests, since most of what compiling takes is the same for all of them.
+
+    Each file stands in a namespace named after it, so names may repeat. A file that can't, since it specialises a template of the library or
+    replaces operator new, is `alone`, and so is one that has deps of its own: a test named after it. The others can be had so too, by name:
+    core/error_test.cpp as core_error_test. Those of .cu files are joined by party: comm/nccl_…_test.cu in comm_nccl_cu_tests.
+
+    What is tagged nosan is left out under the sanitizers, and nothreads under the thread sanitizer.
 
     Args:
       files: the sources, <room>/<name>_test.cpp or .cu
       rooms: what holds for all tests of a room: a dict of deps, data and tags
       exceptions: the same for single tests, by file without .cpp or .cu; besides size, shard_count, and
-        - of a .cpp file `native`, which builds the test a second time, as <room>_<name>_native, for this very processor; and `alone`, for
-          which see joined_tests
+        - of a .cpp file `alone`, and `native`, which builds the test a second time, as <room>_<name>_native, for this very processor
         - of a .cu file `gpu`, which builds it a second time, as <room>_<name>_gpu, for a real device; and `party`, whose headers it
           includes, if it is not that of its room or name: a file called nccl_… includes those of the party nccl
     """
@@ -58,11 +71,14 @@ def room_tests(files, rooms, exceptions):
         if named + ".cpp" not in files and named + ".cu" not in files:
             fail("there is no tests/%s.cpp or .cu, for which an exception is made" % named)
     _cuda_tests([file for file in files if file.endswith(".cu")], rooms, exceptions)
+    joined = {}
     for file in files:
         if file.endswith(".cu"):
             continue
         test = _settings(file, rooms, exceptions)
-        builds = [(test.name, [], [])]
+        if test.joins:
+            joined.setdefault(test.room, []).append(file)
+        builds = [(test.name, [], ["manual"] if test.joins else [])]
         if test.native:  # about rounding, which no sanitizer looks at
             builds.append((test.name + "_native", ["-O2", "-march=native"], ["nosan"]))
         for build, copts, tags in builds:
@@ -76,6 +92,46 @@ def room_tests(files, rooms, exceptions):
                 tags = test.tags + tags,
                 deps = [":main", ":shared", _DOCTEST] + _EVERY_ROOM + test.deps,
             )
+    for room, of_room in joined.items():
+        _joined_test(room, of_room, rooms, exceptions)
+
+def _joined_test(room, files, rooms, exceptions):
+    """One program of .cpp files of a room.
+
+    Args:
+      room: its name
+      files: as for room_tests
+      rooms: as for room_tests
+      exceptions: as for room_tests
+    """
+    name = room + "_tests"
+    tests = [_settings(file, rooms, exceptions) for file in files]
+    lines = []
+    for file, test in zip(files, tests):
+        unless = ["defined(WITHOUT_%s)" % tag.upper() for tag in ["nosan", "nothreads"] if tag in test.tags]
+        lines += ["#if !(%s)" % " || ".join(unless or ["0"]), "namespace %s {" % test.name, '#include "tests/%s"' % file, "}", "#endif"]
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        srcs = files,
+        outs = [name + ".cpp"],
+        cmd = _JOINED_BY_TAGS % "\n".join(lines),
+    )
+    cc_library(
+        name = name + "_files",
+        testonly = True,
+        textual_hdrs = files,
+    )
+    cc_test(
+        name = name,
+        size = [size for size in ["small", "medium", "large"] if size in [test.size for test in tests]][-1],
+        srcs = [name + ".cpp"],
+        data = depset([file for test in tests for file in test.data]).to_list(),
+        tags = ["cpu:2"] +
+               (["nosan"] if all(["nosan" in test.tags for test in tests]) else []) +
+               (["nothreads"] if all(["nosan" in test.tags or "nothreads" in test.tags for test in tests]) else []),
+        deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + _EVERY_ROOM + depset([dep for test in tests for dep in test.deps]).to_list(),
+    )
 
 def _party_of(file):
     """The party whose headers a .cu test includes: the longest that its name begins with, or else cuda."""
@@ -89,7 +145,7 @@ def _party_of(file):
 def _cuda_tests(files, rooms, exceptions):
     """The tests of .cu files: of each room, those that include the same party are one program, since nvcc compiles each source several times.
 
-    Each file stands in a namespace of its own, as in joined_tests, unless it is alone. What is built for a real device is a program by
+    Each file stands in a namespace of its own, as those of _joined_test, unless it is alone. What is built for a real device is a program by
     itself.
 
     Args:
@@ -134,61 +190,6 @@ def _cuda_tests(files, rooms, exceptions):
             srcs = [source],
             tags = depset(["cpu:2", "nosan"] + rooms.get(room, {}).get("tags", [])).to_list(),
             deps = [":main", ":shared", ":%s_files" % name, _DOCTEST, "//:%s_headers" % party] + ([":nccl_standin"] if party == "nccl" else []),
-        )
-
-def joined_tests(name, files, rooms, exceptions):
-    """A suite of the same tests for the sanitizers. Compiling takes twice as long under them, most of it for what all of a room share.
-
-    The tests of a room are one program, or two: those tagged nothreads have one of their own. Each file stands in a namespace named after
-    it, so names may repeat. A file that can't, since it specialises a template of the library or replaces operator new, is `alone`: it
-    stays the test that room_tests makes of it, and so does one that has deps of its own. What is tagged nosan is left out.
-
-    Args:
-      name: of the suite; its programs are <name>_<room> and <name>_<room>_nothreads
-      files: as for room_tests
-      rooms: as for room_tests
-      exceptions: as for room_tests
-    """
-    programs = {}
-    alone = []
-    for file in files:
-        test = _settings(file, rooms, exceptions)
-        if "nosan" in test.tags:
-            continue
-        if test.joins:
-            program = "_".join([name, test.room] + (["nothreads"] if "nothreads" in test.tags else []))
-            programs.setdefault(program, []).append(file)
-        else:
-            alone.append(test.name)
-    native.test_suite(
-        name = name,
-        tags = ["manual"],
-        tests = alone + programs.keys(),
-    )
-    cc_library(
-        name = name + "_files",
-        testonly = True,
-        textual_hdrs = files,
-    )
-    for program, joined in programs.items():
-        tests = [_settings(file, rooms, exceptions) for file in joined]
-        deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + _EVERY_ROOM
-        native.genrule(
-            name = program + "_source",
-            testonly = True,
-            srcs = joined,
-            outs = [program + ".cpp"],
-            cmd = _JOINED,
-            tags = ["manual"],
-        )
-        cc_test(
-            name = program,
-            size = "large",
-            srcs = [program + ".cpp"],
-            copts = ["-w"],  # warnings are judged file by file
-            data = depset([file for test in tests for file in test.data]).to_list(),
-            tags = depset(["manual"] + [tag for test in tests for tag in test.tags]).to_list(),
-            deps = depset(deps + [dep for test in tests for dep in test.deps]).to_list(),
         )
 
 def refused_tests(files):

@@ -38,7 +38,7 @@ int ceil_log2(int p) {
 }
 
 // As the header states it; `p` in blocks, the largest first.
-double stated_cost(const link& wire, int p, double n) {
+double stated_cost(const gradsync::link& wire, int p, double n) {
   int largest = 1;
   while (2 * largest <= p) largest *= 2;
   double seconds = 2 * ceil_log2(largest) * wire.alpha + (2 * wire.beta + wire.gamma) * n * (largest - 1) / largest;
@@ -56,7 +56,7 @@ double stated_cost(const link& wire, int p, double n) {
 }  // namespace
 
 TEST_CASE("halving_doubling's header states its rounds, bytes, scratch and cost") {
-  const link wire{.alpha = 3, .beta = 7, .gamma = 5};
+  const gradsync::link wire{.alpha = 3, .beta = 7, .gamma = 5};
   for (int p = 2; p <= 70; ++p) {
     INFO("ranks: " << p);
     const double n = 1024;

@@ -48,7 +48,7 @@ int busiest(int p, int k) {
 }  // namespace
 
 TEST_CASE("recursive_doubling's header states its rounds, bytes, scratch and cost") {
-  const link wire{.alpha = 3, .beta = 7, .gamma = 5};
+  const gradsync::link wire{.alpha = 3, .beta = 7, .gamma = 5};
   for (int p = 1; p <= 70; ++p) {
     INFO("ranks: " << p);
     const double n = 1000;

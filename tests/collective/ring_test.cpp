@@ -30,7 +30,7 @@ TEST_CASE("ring holds exactly its claim up to 64 ranks") {
 }
 
 TEST_CASE("the ring's header states its rounds, bytes, scratch and cost") {
-  const link wire{.alpha = 3, .beta = 5, .gamma = 7};
+  const gradsync::link wire{.alpha = 3, .beta = 5, .gamma = 7};
   for (int p = 1; p <= 20; ++p) {
     INFO("ranks: " << p);
     const double n = 1000, share = n * (p - 1) / p;

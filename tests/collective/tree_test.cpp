@@ -36,7 +36,7 @@ TEST_CASE("the tree obeys the laws with one segment and with many") {
 }
 
 TEST_CASE("the tree's header states its rounds, bytes, scratch and cost") {
-  const link wire{.alpha = 3, .beta = 5, .gamma = 7};
+  const gradsync::link wire{.alpha = 3, .beta = 5, .gamma = 7};
   for (int p = 2; p <= 20; ++p)
     for (const int segments : {1, 2, 5, 16}) {
       INFO("ranks: " << p << ", segments: " << segments);

@@ -11,10 +11,10 @@ using namespace gradsync;
 using kind = violation::kind;
 
 TEST_CASE("every kind of violation has words of its own, none has none") {
-  CHECK(describe({}).empty());
+  CHECK(describe(violation{}).empty());
   std::set<std::string> seen;
   for (int i = 1; i <= static_cast<int>(kind::weaker_than_claimed); ++i) {
-    const std::string words = describe({static_cast<kind>(i), 11, 12, 13, 14, "the reason of a strategy of one's own"});
+    const std::string words = describe(violation{static_cast<kind>(i), 11, 12, 13, 14, "the reason of a strategy of one's own"});
     CHECK(words.size() > 20);
     CHECK(seen.insert(words).second);
   }
@@ -22,11 +22,11 @@ TEST_CASE("every kind of violation has words of its own, none has none") {
 }
 
 TEST_CASE("the words name round, rank, peer and chunk") {
-  CHECK(describe({kind::unmatched_receive, 3, 2, 0, 1}) ==
+  CHECK(describe(violation{kind::unmatched_receive, 3, 2, 0, 1}) ==
         "in round 3 rank 2 waits for chunks from 1 on from rank 0, which does not send them in that round");
-  CHECK(describe({kind::incomplete, -1, 2, -1, 5}) ==
+  CHECK(describe(violation{kind::incomplete, -1, 2, -1, 5}) ==
         "after the last round rank 2 does not hold each contribution to chunk 5 exactly once");
-  CHECK(describe({kind::bad_chunks, -1, -1, -1, -7}) == "chunks() says -7; it must be 1 to 65536");
+  CHECK(describe(violation{kind::bad_chunks, -1, -1, -1, -7}) == "chunks() says -7; it must be 1 to 65536");
 }
 
 TEST_CASE("a strategy's reason for refusing a number of ranks is told as it is") {
