@@ -31,16 +31,15 @@
 #include <exception>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/bucket/storage.hpp"
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/guard/start.hpp"
 #include "gradsync/guard/watched_model.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
@@ -186,7 +185,7 @@ class synchronizer {
   /// The plan in use. The first update's `finish()` may have replaced the one that was made at the start.
   const bucket_plan& plan() const { return *plan_; }
   bool replanned() const { return metrics_.plans > 1; }
-  std::span<const parameter> parameters() const { return parameters_; }
+  series_view<parameter> parameters() const { return parameters_; }
   /// The bucket plan as a table.
   std::string describe_plan() const {
     return describe(*plan_, parameters_, storage_.how(), reducer_.strategies()) +
@@ -281,7 +280,7 @@ class synchronizer {
   synchronizer_options options_;
   collective<Communicator> sum_;
   watched_model<Model> model_;
-  std::span<const parameter> parameters_;
+  series_view<parameter> parameters_;
   std::unique_ptr<bucket_plan> plan_;
   address_index index_;
   ready_tracker tracker_;

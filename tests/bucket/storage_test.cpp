@@ -27,7 +27,7 @@ void point(void* object, std::byte* data, std::size_t count) { *static_cast<view
 
 // Parameters p0, p1, … whose gradients are the given objects.
 template <class T>
-std::vector<parameter> parameters_with(std::deque<T>& grads, const std::vector<std::size_t>& counts) {
+series<parameter> parameters_with(std::deque<T>& grads, const std::vector<std::size_t>& counts) {
   std::vector<test::shape> shapes;
   for (const std::size_t count : counts) shapes.push_back({count});
   auto all = test::parameters_of_shapes(shapes);

@@ -22,7 +22,7 @@ using namespace gradsync;
 
 namespace {
 
-using times = std::vector<double>;
+using times = series<double>;
 using detail::index;
 
 constexpr gradsync::link unit{.alpha = 1, .beta = 1, .gamma = 0};

@@ -8,11 +8,13 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <doctest/doctest.h>
 
 using gradsync::series;
+using gradsync::series_view;
 
 namespace {
 
@@ -137,6 +139,28 @@ TEST_CASE("A series is a span where one is asked for") {
   const std::span<int> writable(all);
   writable[0] = 10;
   CHECK(sum_of(std::as_const(all)) == 15);
+}
+
+TEST_CASE("A series_view reads whatever has data and a size, and a span can be made of it") {
+  const auto sum_of_view = [](series_view<int> view) {
+    int sum = 0;
+    for (const int i : view) sum += i;
+    return sum;
+  };
+  const int plain[] = {1, 2, 3};
+  CHECK(sum_of_view(plain) == 6);
+  CHECK(sum_of_view(series<int>{4, 5}) == 9);
+  CHECK(sum_of_view(std::span(plain).first(2)) == 3);
+  CHECK(sum_of_view({}) == 0);
+  CHECK(series_view<int>().empty());
+  const series_view<int> view(plain);
+  CHECK(view.front() == 1);
+  CHECK(view.back() == 3);
+  CHECK(sum_of_view(view.first(2)) == 3);
+  CHECK(sum_of_view(view.subspan(1)) == 5);
+  CHECK(sum_of_view(view.subspan(1, 1)) == 2);
+  CHECK(sum_of(view) == 6);
+  static_assert(!std::is_constructible_v<series_view<int>, const series<long>&>);
 }
 
 TEST_CASE("A copy that throws leaves nothing behind and changes nothing") {

@@ -22,10 +22,10 @@ struct rank_says {
 };
 
 void check(thread_communicator& comm, const rank_says& says) {
-  std::vector<parameter> parameters(1);
+  series<parameter> parameters(1);
   parameters[0].count = says.weight;
   parameters[0].aliases.push_back({"weight", nullptr, nullptr, nullptr});
-  const std::vector<state_entry> states = {{.name = "mean", .type = dtype::float64, .count = says.mean}};
+  const series<state_entry> states = {{.name = "mean", .type = dtype::float64, .count = says.mean}};
   check_start(says.rings ? collective{comm, ring{}} : collective{comm}, parameters, states, {{"bucket_bytes", says.bucket_bytes}});
 }
 
@@ -63,9 +63,9 @@ TEST_CASE("parameters, states, options and strategy are compared") {
 
 TEST_CASE("what lies on a device is refused by name before its address is followed") {
   thread_group(1).run([](thread_communicator& comm) {
-    std::vector<parameter> parameters(1);
+    series<parameter> parameters(1);
     parameters[0].aliases.push_back({"weight", nullptr, nullptr, nullptr});
-    std::vector<state_entry> states = {{.name = "mean", .type = dtype::float64, .count = 1}};
+    series<state_entry> states = {{.name = "mean", .type = dtype::float64, .count = 1}};
     states[0].space = memory_space::cuda;
     CHECK_THROWS_WITH_AS(check_start(collective{comm}, parameters, states, {}),
                          doctest::Contains("\"mean\": its elements lie in the memory of a CUDA device"), usage_error);

@@ -215,7 +215,7 @@ TEST_CASE("a polymorphic layer that was replaced by another is found") {
   CHECK_NOTHROW(watched.check());
   net.push_back(std::make_unique<relu>());  // the layers are where they were
   CHECK_NOTHROW(watched.check());
-  net[1] = std::make_unique<relu>();
+  const std::unique_ptr<layer_base> gone = std::exchange(net[1], std::make_unique<relu>());  // kept: its memory is not given out again
   refused(watched, "[1].weight", "has gone");
   net[2] = std::make_unique<linear>();
   refused(watched, "[1].weight", "has gone");

@@ -15,14 +15,14 @@ namespace test {
 using names = std::vector<std::string>;
 
 // Of tied parameters all names, one after the other.
-inline names names_of(const std::vector<gradsync::parameter>& parameters) {
+inline names names_of(gradsync::series_view<gradsync::parameter> parameters) {
   names all;
   for (const auto& p : parameters)
     for (const auto& a : p.aliases) all.push_back(a.name);
   return all;
 }
 
-inline names names_of(const std::vector<gradsync::state_entry>& states) {
+inline names names_of(gradsync::series_view<gradsync::state_entry> states) {
   names all;
   for (const auto& s : states) all.push_back(s.name);
   return all;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr auto on_host = [](std::size_t bytes) { return aligned_bytes(bytes); };
 
-std::vector<parameter> two(std::size_t first, std::size_t second) {
-  std::vector<parameter> all(2);
+series<parameter> two(std::size_t first, std::size_t second) {
+  series<parameter> all(2);
   all[0].count = first;
   all[1].type = dtype::float64;
   all[1].count = second;
@@ -36,7 +36,7 @@ memory over(std::vector<T>& x) {
 TEST_CASE("n micro-steps are added as the canonical tree over n leaves, with log2(n) + 1 copies at most") {
   host_stream stream;
   for (int n = 1; n <= 33; ++n) {
-    const std::vector<parameter> all = two(37, 0);
+    const series<parameter> all = two(37, 0);
     accumulation sums(all);
     auto weight = [](int m) { return m % 7 == 3 ? 0.0 : 1 + 0.3 * m; };
     std::vector<std::vector<float>> leaves;
@@ -64,7 +64,7 @@ TEST_CASE("n micro-steps are added as the canonical tree over n leaves, with log
 
 TEST_CASE("after a reset an update starts anew, in the memory of the one before") {
   host_stream stream;
-  const std::vector<parameter> all = two(3, 5);
+  const series<parameter> all = two(3, 5);
   accumulation sums(all);
   for (int repeat = 0; repeat < 3; ++repeat) {
     std::vector<float> a(3, 1.0f);
@@ -89,7 +89,7 @@ TEST_CASE("after a reset an update starts anew, in the memory of the one before"
 
 TEST_CASE("a leaf of weight 0 is not read, and adds nothing") {
   host_stream stream;
-  const std::vector<parameter> all = two(4, 0);
+  const series<parameter> all = two(4, 0);
   accumulation sums(all);
   std::vector<float> nan(4, std::numeric_limits<float>::quiet_NaN()), x(4, -0.0f);
   sums.reserve(on_host);

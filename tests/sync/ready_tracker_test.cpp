@@ -12,9 +12,9 @@ using namespace gradsync;
 
 namespace {
 
-std::vector<parameter> some(const std::vector<std::size_t>& counts) {
+series<parameter> some(const std::vector<std::size_t>& counts) {
   static int objects[3000];  // each alias needs addresses of its own
-  std::vector<parameter> all;
+  series<parameter> all;
   for (std::size_t n : counts) {
     parameter p;
     p.count = n;
@@ -34,7 +34,7 @@ std::vector<std::size_t> full(ready_tracker& tracker) {
 }  // namespace
 
 TEST_CASE("every address of every alias leads to its parameter, no other does") {
-  std::vector<parameter> all = some(std::vector<std::size_t>(1000, 1));
+  series<parameter> all = some(std::vector<std::size_t>(1000, 1));
   const address_index index(all);
   for (std::size_t i = 0; i < all.size(); ++i) {
     CHECK(index.find(all[i].aliases[0].parameter) == i);
@@ -48,7 +48,7 @@ TEST_CASE("every address of every alias leads to its parameter, no other does") 
 }
 
 TEST_CASE("buckets are given out once, in plan order, when they and all before them are full") {
-  const std::vector<parameter> all = some({1, 1, 1});
+  const series<parameter> all = some({1, 1, 1});
   const bucket_plan plan = make_plan(all, {.bucket_bytes = 0});  // bucket 0 holds p2
   ready_tracker tracker(plan, all);
   for (int repeat = 0; repeat < 2; ++repeat) {
@@ -67,7 +67,7 @@ TEST_CASE("buckets are given out once, in plan order, when they and all before t
 }
 
 TEST_CASE("a mark too many changes nothing") {
-  const std::vector<parameter> all = some({1, 1});
+  const series<parameter> all = some({1, 1});
   const bucket_plan plan = make_plan(all, {});
   ready_tracker tracker(plan, all);
   tracker.mark(1);
@@ -78,7 +78,7 @@ TEST_CASE("a mark too many changes nothing") {
 }
 
 TEST_CASE("a parameter with aliases is ready at its last mark, and the errors name them") {
-  std::vector<parameter> all = some({1, 1});
+  series<parameter> all = some({1, 1});
   all[0].aliases.push_back({"again", nullptr, nullptr, nullptr});
   const bucket_plan plan = make_plan(all, {.bucket_bytes = 0});
   ready_tracker tracker(plan, all);
@@ -95,7 +95,7 @@ TEST_CASE("a parameter with aliases is ready at its last mark, and the errors na
 
 TEST_CASE("of the parameters that lack a mark up to eight are named, and the way out") {
   const auto message = [](std::size_t count) {
-    const std::vector<parameter> all = some(std::vector<std::size_t>(count, 1));
+    const series<parameter> all = some(std::vector<std::size_t>(count, 1));
     const bucket_plan plan = make_plan(all, {});
     ready_tracker tracker(plan, all);
     tracker.mark(1);

@@ -34,7 +34,7 @@ struct parts {
   }
 
   test::layers net;
-  std::vector<parameter> parameters;
+  series<parameter> parameters;
   bucket_plan plan;
   bucket_storage storage;
   reducer<thread_communicator> reduce;

@@ -36,7 +36,7 @@ struct parts {
   }
 
   test::layers net;
-  std::vector<parameter> parameters;
+  series<parameter> parameters;
   bucket_plan plan;
   window micro_steps;
   bucket_storage storage;

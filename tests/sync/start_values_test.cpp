@@ -58,7 +58,7 @@ TEST_CASE("states of every element type go with them, also alone") {
                  .warm = {comm.rank() == 0},
                  .embedding = {{{mine, mine}, {mine}}},
                  .none = {}};
-      broadcast_values(comm, alone ? std::vector<parameter>() : parameters_of(net), states_of(net));
+      broadcast_values(comm, alone ? series<parameter>() : parameters_of(net), states_of(net));
       CHECK(net.scale.value == std::vector<float>{alone ? mine : 1});
       CHECK(net.scale.grad == std::vector<float>{mine});
       CHECK(net.mean.value == std::vector<float>{1, 2});

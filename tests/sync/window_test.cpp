@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto on_host = [](std::size_t bytes) { return aligned_bytes(bytes); };
 
-std::vector<parameter> one_of(std::size_t count) {
-  std::vector<parameter> all(1);
+series<parameter> one_of(std::size_t count) {
+  series<parameter> all(1);
   all[0].count = count;
   all[0].aliases.push_back({"p0", nullptr, nullptr, nullptr});
   return all;

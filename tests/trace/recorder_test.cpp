@@ -46,7 +46,7 @@ TEST_CASE("what comes after the limit is counted, not kept") {
 TEST_CASE("of buckets that a thread drove one after the other, what finish() waited for is exposed") {
   const auto at = [](int us) { return time_point{} + std::chrono::microseconds(us); };
   const auto took = [](int us) { return std::chrono::nanoseconds(1000 * us); };
-  std::vector<bucket_times> all(3);
+  series<bucket_times> all(3);
   all[0].ready = at(10), all[0].end = at(30);  // done before finish() is called
   all[1].ready = at(20), all[1].end = at(50);  // its turn comes at 30, and finish() at 40
   all[2].ready = at(60), all[2].end = at(65);

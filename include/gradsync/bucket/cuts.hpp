@@ -16,6 +16,7 @@
 #include <span>       // lists
 
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -45,7 +46,7 @@ struct plan_item {
 /// Writes for each parameter the bucket that it belongs to, and returns how many there are. `ready_order` names each parameter once, by its
 /// index, the first one ready first; empty: reverse model order. `Indices` is a std::vector or std::array as long as `items`.
 template <class Indices>
-constexpr std::size_t cut_buckets(std::span<const plan_item> items, const plan_options& options, std::span<const std::uint32_t> ready_order,
+constexpr std::size_t cut_buckets(series_view<plan_item> items, const plan_options& options, std::span<const std::uint32_t> ready_order,
                                   Indices& bucket_of) {
   struct {
     std::size_t bucket = 0, members = 0, bytes = 0;

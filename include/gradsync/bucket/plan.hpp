@@ -43,7 +43,7 @@ struct bucket_plan {
 };
 
 /// `ready_order` names each parameter once, by its index in model order, the first one ready first; empty: reverse model order.
-inline bucket_plan make_plan(std::span<const parameter> parameters, const plan_options& options = {},
+inline bucket_plan make_plan(series_view<parameter> parameters, const plan_options& options = {},
                              std::span<const std::uint32_t> ready_order = {}) {
   series<plan_item> items;
   for (const parameter& p : parameters) items.push_back({p.type, p.count});
@@ -72,8 +72,8 @@ constexpr const char* name_of(layout l) {
 
 /// The plan as a table: a line a bucket, in the order in which they leave. Sizes in bytes. The layout is shown if it has been chosen, and
 /// what sums each bucket if `strategies` has a name for each.
-inline std::string describe(const bucket_plan& plan, std::span<const parameter> parameters, layout how = layout::automatic,
-                            std::span<const std::string> strategies = {}) {
+inline std::string describe(const bucket_plan& plan, series_view<parameter> parameters, layout how = layout::automatic,
+                            series_view<std::string> strategies = {}) {
   const bool chosen = how != layout::automatic;
   std::size_t widest = 8;
   for (const std::string& name : strategies) widest = std::max(widest, name.size());

@@ -10,14 +10,13 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/core/stream.hpp"
 #include "gradsync/model/parameter.hpp"
 
@@ -28,7 +27,7 @@ class bucket_storage {
   /// `how` must not be automatic. `allocate(bytes)` makes memory of ours. `usage_error` if `adopted` is asked for and the gradients neither
   /// are views nor lie one after the other.
   template <class Allocate>
-  bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how, Allocate&& allocate)
+  bucket_storage(const bucket_plan& plan, series_view<parameter> parameters, layout how, Allocate&& allocate)
       : plan_(&plan), parameters_(parameters), how_(how), grads_(parameters.size()), homes_(parameters.size()) {
     for (const bucket& one : plan.buckets) {
       if (how == layout::adopted && !are_views(one)) adopt_arena(one);
@@ -38,7 +37,7 @@ class bucket_storage {
     point_views();
   }
   /// With memory of the host.
-  bucket_storage(const bucket_plan& plan, std::span<const parameter> parameters, layout how)
+  bucket_storage(const bucket_plan& plan, series_view<parameter> parameters, layout how)
       : bucket_storage(plan, parameters, how, [](std::size_t bytes) { return aligned_bytes(bytes); }) {}
 
   /// Releases the views, in a model that has not changed. If it may have, `release` is to be called before.
@@ -55,7 +54,7 @@ class bucket_storage {
   bool has_views() const { return has_views_; }
 
   /// They look at nothing from now on, as far as they are among `now`, the parameters that the model has by now.
-  void release(std::span<const parameter> now) {
+  void release(series_view<parameter> now) {
     for (const parameter& p : now)
       if (has_views_ && p.grad_access.point != nullptr && is_ours(p.grad().data)) point(p, nullptr, 0);
     has_views_ = false;
@@ -119,7 +118,7 @@ class bucket_storage {
     bool ours = false;
   };
 
-  static void append(std::vector<extent>& list, const home& next, std::size_t element) {
+  static void append(series<extent>& list, const home& next, std::size_t element) {
     if (next.count == 0) return;
     if (!list.empty() && list.back().data + list.back().count * element == next.data) list.back().count += next.count;
     else list.push_back({next.data, list.empty() ? 0 : list.back().first + list.back().count, next.count});
@@ -144,7 +143,7 @@ class bucket_storage {
     const gradsync::bucket& one = plan_->buckets[bucket];
     for (const slot& at : one.slots) {
       const extent from{homes_[at.parameter].data, 0, at.count}, to{grads_[at.parameter].data, 0, at.count};
-      f(buffer_view{one.type, std::span(&to, 1)}, buffer_view{one.type, std::span(&from, 1)});
+      f(buffer_view{one.type, {&to, 1}}, buffer_view{one.type, {&from, 1}});
     }
   }
 
@@ -190,13 +189,13 @@ class bucket_storage {
   }
 
   const bucket_plan* plan_;
-  std::span<const parameter> parameters_;
+  series_view<parameter> parameters_;
   layout how_;
   bool has_views_ = false;
-  std::vector<memory> grads_;                 // of this update, by parameter
-  std::vector<home> homes_;                   // by parameter; unused in place
-  std::vector<aligned_bytes> slabs_;          // one for each bucket of the first plan whose memory is ours
-  std::vector<std::vector<extent>> extents_;  // by bucket
+  series<memory> grads_;            // of this update, by parameter
+  series<home> homes_;              // by parameter; unused in place
+  series<aligned_bytes> slabs_;     // one for each bucket of the first plan whose memory is ours
+  series<series<extent>> extents_;  // by bucket
 };
 
 }  // namespace gradsync

@@ -25,7 +25,6 @@
 #include <cstddef>
 #include <exception>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>  // declval
 
@@ -84,7 +83,7 @@ class stopwatch {
       comm_.barrier();
       whole_.count = bytes / sizeof(float);
       const auto begin = std::chrono::steady_clock::now();
-      cursor at{.place = channel_.post(p, {.buffer = {dtype::float32, std::span(&whole_, 1)}, .scale = 1, .weight = 1, .call = 0})};
+      cursor at{.place = channel_.post(p, {.buffer = {dtype::float32, {&whole_, 1}}, .scale = 1, .weight = 1, .call = 0})};
       run(p, channel_, at, comm_.limit());
       channel_.drain(p, at.place, comm_.limit());
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

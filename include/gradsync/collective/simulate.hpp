@@ -31,12 +31,12 @@
 #include <string>
 #include <type_traits>  // a message is a send or a receive
 #include <utility>
-#include <vector>
 
 #include "gradsync/collective/schedule.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/link.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/core/topology.hpp"
 
 namespace gradsync {
@@ -48,8 +48,8 @@ struct simulation {
   };
 
   double seconds = 0;                                ///< when the last rank is through
-  std::vector<double> ranks;                         ///< when each rank is through
-  std::vector<double> rounds;                        ///< when the last rank is through each round
+  series<double> ranks;                              ///< when each rank is through
+  series<double> rounds;                             ///< when the last rank is through each round
   std::array<traffic, topology::max_tiers> tiers{};  ///< what took the links of each tier
   int busiest = 0;                                   ///< the rank that moves and adds longest, waits left out; the first of several
   double busy = 0;                                   ///< how long it does
@@ -63,7 +63,7 @@ class virtual_time {
   virtual_time(const S& s, const topology& where, std::span<const double> late, std::size_t bytes)
       : strategy_(s), where_(where), size_(static_cast<int>(late.size())), rounds_(s.rounds(size_)), ranks_(late.size()) {
     const extent all{nullptr, 0, bytes};
-    for (int c = 0; c <= s.chunks(size_); ++c) cuts_.push_back(cut({dtype::uint8, std::span(&all, 1)}, s.chunks(size_), c));
+    for (int c = 0; c <= s.chunks(size_); ++c) cuts_.push_back(cut({dtype::uint8, {&all, 1}}, s.chunks(size_), c));
     for (int t = 0; t < where.outermost(); ++t)
       if (where.tiers[t].nics > 0) nics_[index(t)].resize(static_cast<std::size_t>(where.nic_of(size_ - 1, t)) + 1);
     for (const auto& of_tier : nics_) by_time_ = by_time_ || !of_tier.empty();
@@ -204,11 +204,11 @@ class virtual_time {
   const S& strategy_;
   const topology& where_;
   int size_, rounds_;
-  std::vector<state> ranks_;
-  std::vector<std::size_t> cuts_;  // where chunks begin, in bytes
-  std::array<std::vector<nic>, topology::max_tiers> nics_;
-  bool by_time_ = false;                      // some cards are shared
-  std::vector<std::pair<double, int>> next_;  // a heap if by_time_, else a stack
+  series<state> ranks_;
+  series<std::size_t> cuts_;  // where chunks begin, in bytes
+  std::array<series<nic>, topology::max_tiers> nics_;
+  bool by_time_ = false;                 // some cards are shared
+  series<std::pair<double, int>> next_;  // a heap if by_time_, else a stack
   simulation result_;
 };
 
@@ -231,7 +231,7 @@ simulation simulate(const S& s, const topology& where, std::span<const double> l
 /// All `size` ranks begin together.
 template <strategy S>
 simulation simulate(const S& s, const topology& where, int size, std::size_t bytes) {
-  return simulate(s, where, std::vector<double>(detail::index(std::max(size, 0))), bytes);
+  return simulate(s, where, series<double>(detail::index(std::max(size, 0))), bytes);
 }
 
 }  // namespace gradsync

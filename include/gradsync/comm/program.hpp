@@ -23,7 +23,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "gradsync/core/buffer_view.hpp"  // where chunks are cut
@@ -60,7 +59,7 @@ constexpr const char* name_of(operation::kind what) {
 }
 
 /// How many of the operations that are left of a round are performed at once: all of a join, which is one operation a peer; else one.
-constexpr std::size_t performed_at_once(std::span<const operation> left) {
+constexpr std::size_t performed_at_once(series_view<operation> left) {
   const auto joined = [&](const operation& op) { return op.what == operation::kind::join && op.first == left[0].first; };
   std::size_t n = 1;
   while (joined(left[0]) && n < left.size() && joined(left[n])) ++n;
@@ -78,7 +77,7 @@ struct program {
   int scratch_first = 0, scratch_count = 0;  ///< no other chunks of this rank have a place in scratch
 
   int rounds() const { return static_cast<int>(round_begin.size()) - 1; }
-  std::span<const operation> round(int k) const {
+  series_view<operation> round(int k) const {
     const std::size_t begin = static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k)]);
     return {operations.data() + begin, static_cast<std::size_t>(round_begin[static_cast<std::size_t>(k) + 1]) - begin};
   }

@@ -81,7 +81,7 @@ class peer_channel {
     }
     {
       const pass inside(peers_);
-      for (std::span<const operation> left = p.round(round), now; !left.empty(); left = left.subspan(now.size())) {
+      for (series_view<operation> left = p.round(round), now; !left.empty(); left = left.subspan(now.size())) {
         now = left.first(performed_at_once(left));
         if (now[0].what != operation::kind::send) perform(p, now, t, piece);
       }
@@ -196,7 +196,7 @@ class peer_channel {
     for_each_run<T>(std::span(views_).first(views), first, last, std::span<T*>(at, views), cursor_, f);
   }
 
-  void perform(const program& p, std::span<const operation> now, const ticket& t, std::uint32_t piece) {
+  void perform(const program& p, series_view<operation> now, const ticket& t, std::uint32_t piece) {
     const buffer_view& lent = peers_.lent(t);
     const operation& op = now[0];
     if (t.pieces == 1) return apply(now, t, cut(lent, p.chunks, op.first), cut(lent, p.chunks, op.first + op.count));
@@ -207,7 +207,7 @@ class peer_channel {
     }
   }
 
-  void apply(std::span<const operation> now, const ticket& t, std::size_t first, std::size_t last) {
+  void apply(series_view<operation> now, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = now[0];
     if (op.what == operation::kind::copy)
       return copy(detail::view_of(peers_, peers_.rank(), op.to, t), detail::view_of(peers_, op.peer, op.from, t), first, last);
@@ -237,7 +237,7 @@ class peer_channel {
 
   // All ranks' elements at once, in tree order, into this rank's. The operations of a join are all known to be ready.
   template <class T>
-  void join(std::span<const operation> ops, const ticket& t, std::size_t first, std::size_t last) {
+  void join(series_view<operation> ops, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = ops.front();
     for (const operation& theirs : ops)
       views_[static_cast<std::size_t>(theirs.peer)] = detail::view_of(peers_, theirs.peer, theirs.from, t);

@@ -174,7 +174,7 @@ class thread_communicator {
   template <element T>
   void broadcast(std::span<T> values, int root = 0) {
     const extent all = extent_over(values);
-    broadcast(buffer_view{dtype_of<T>(), std::span(&all, 1)}, root);
+    broadcast(buffer_view{dtype_of<T>(), {&all, 1}}, root);
   }
   template <element T>
   T broadcast(T value, int root = 0) {
@@ -205,7 +205,7 @@ class thread_communicator {
   template <class T>
   void combine(std::span<T> values, reduce_op op, int call) {
     const extent all = extent_over(values);
-    together(buffer_view{dtype_of<T>(), std::span(&all, 1)}, call, [&](const ticket& t) {
+    together(buffer_view{dtype_of<T>(), {&all, 1}}, call, [&](const ticket& t) {
       own_.template reduce<T>(t, op, limit());
       own_.drain(alone_, t, limit());
     });

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -27,7 +28,7 @@ struct extent {
 /// The extents follow each other without gaps; the list must outlive the view.
 struct buffer_view {
   dtype type = dtype::float32;
-  std::span<const extent> extents;
+  series_view<extent> extents;
 
   constexpr std::size_t count() const { return extents.empty() ? 0 : extents.back().first + extents.back().count; }
   constexpr std::size_t bytes() const { return count() * size_of(type); }
@@ -54,7 +55,7 @@ constexpr std::size_t extent_of(const buffer_view& view, std::size_t i) {
 /// Calls `f(pointers, n)` for each stretch of elements [first, last) that is contiguous in all the views: `pointers[v]` is where the
 /// stretch begins in view v, n its number of elements. `pointers` and `cursor` are scratch of one entry a view.
 template <class T, class F>
-void for_each_run(std::span<const buffer_view> views, std::size_t first, std::size_t last, std::span<T*> pointers,
+void for_each_run(series_view<buffer_view> views, std::size_t first, std::size_t last, std::span<T*> pointers,
                   std::span<std::size_t> cursor, F&& f) {
   if (first >= last) return;
   for (std::size_t v = 0; v < views.size(); ++v) cursor[v] = extent_of(views[v], first);

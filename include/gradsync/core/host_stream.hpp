@@ -11,6 +11,7 @@
 
 #include "gradsync/core/arithmetic.hpp"
 #include "gradsync/core/buffer_view.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/core/stream.hpp"
 
 namespace gradsync {
@@ -22,7 +23,7 @@ class host_stream {
   static constexpr bool asynchronous = false;
   static constexpr std::size_t max_partials = 32;  ///< one for each doubling of the number of micro-steps
 
-  void fold(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
+  void fold(const buffer_view& to, const buffer_view& leaf, double weight, series_view<buffer_view> partials) {
     constexpr std::size_t few = 4;  // 34 views take longer to make than a small fold to do
     partials.size() <= few ? fold_up_to<few>(to, leaf, weight, partials) : fold_up_to<max_partials>(to, leaf, weight, partials);
   }
@@ -46,7 +47,7 @@ class host_stream {
 
  private:
   template <std::size_t Most>
-  static void fold_up_to(const buffer_view& to, const buffer_view& leaf, double weight, std::span<const buffer_view> partials) {
+  static void fold_up_to(const buffer_view& to, const buffer_view& leaf, double weight, series_view<buffer_view> partials) {
     std::array<buffer_view, Most + 2> views;
     views[0] = to;
     views[1] = weight == 0 ? to : leaf;  // a leaf of weight 0 may not even exist
@@ -59,7 +60,7 @@ class host_stream {
   }
 
   template <class T, class F>
-  static void walk(std::span<const buffer_view> views, F&& f) {
+  static void walk(series_view<buffer_view> views, F&& f) {
     std::array<T*, max_partials + 2> pointers;
     std::array<std::size_t, max_partials + 2> cursor;
     for_each_run<T>(views, 0, views[0].count(), std::span(pointers).first(views.size()), std::span(cursor).first(views.size()), f);

@@ -102,4 +102,40 @@ class series {
   std::size_t size_ = 0, capacity_ = 0;
 };
 
+/// The elements of a series, or of whatever else has data() and size(), to be read: a std::span<const T> without the iterator concepts,
+/// which a compiler works through for each T and each container anew, longer than for a std::vector.
+template <class T>
+class series_view {
+ public:
+  using value_type = T;
+
+  constexpr series_view() = default;
+  constexpr series_view(const T* data, std::size_t size) : data_(data), size_(size) {}
+  template <std::size_t Size>
+  constexpr series_view(const T (&elements)[Size]) : data_(elements), size_(Size) {}
+  /// The container must live as long as this.
+  template <class Container>
+  constexpr series_view(const Container& all) requires requires {
+    static_cast<const T*>(all.data());
+    static_cast<std::size_t>(all.size());
+  } : data_(all.data()), size_(all.size()) {
+  }
+
+  constexpr std::size_t size() const { return size_; }
+  constexpr bool empty() const { return size_ == 0; }
+  constexpr const T* data() const { return data_; }
+  constexpr const T* begin() const { return data_; }
+  constexpr const T* end() const { return data_ + size_; }
+  constexpr const T& operator[](std::size_t i) const { return data_[i]; }
+  constexpr const T& front() const { return data_[0]; }
+  constexpr const T& back() const { return data_[size_ - 1]; }
+  constexpr series_view first(std::size_t count) const { return {data_, count}; }
+  constexpr series_view subspan(std::size_t from) const { return {data_ + from, size_ - from}; }
+  constexpr series_view subspan(std::size_t from, std::size_t count) const { return {data_ + from, count}; }
+
+ private:
+  const T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 }  // namespace gradsync

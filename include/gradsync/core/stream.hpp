@@ -8,15 +8,15 @@
 /// collect operations and launch them together, as long as nobody can tell.
 #pragma once
 
-#include <span>
 #include <type_traits>
 
 #include "gradsync/core/buffer_view.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
 template <class S>
-concept stream = requires(S& s, const buffer_view& to, const buffer_view& from, std::span<const buffer_view> partials, double weight,
+concept stream = requires(S& s, const buffer_view& to, const buffer_view& from, series_view<buffer_view> partials, double weight,
                           const typename S::total& total, const typename S::handle& user) {
   std::bool_constant<S::asynchronous>{};  // whether calls return before their work is done
   s.fold(to, from, weight, partials);     // to = partials[k-1] + (… + (partials[0] + from · weight)); weight 0 is the leaf -0, unread

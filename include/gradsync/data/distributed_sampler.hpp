@@ -33,9 +33,9 @@
 #include <span>     // the examples of a micro-batch
 #include <string>   // messages
 #include <utility>  // swap
-#include <vector>   // the permutation
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -121,7 +121,7 @@ class distributed_sampler {
 
   /// This rank's share of batch `batch` of the current epoch, in order; empty if the rank has no shard. Moves `position()` behind that
   /// batch. What is returned is valid until the next call. `usage_error`: there is no such batch.
-  std::span<const micro_batch> micro_batches(std::size_t batch) {
+  series_view<micro_batch> micro_batches(std::size_t batch) {
     if (batch >= batches()) throw usage_error("there is no batch " + std::to_string(batch) + "; an epoch has " + std::to_string(batches()));
     const std::size_t first = batch * options_.batch;
     const std::size_t left = order_.size() - first;
@@ -151,9 +151,9 @@ class distributed_sampler {
 
   distributed_sampler_options options_;
   std::size_t first_shard_ = 0, last_shard_ = 0;
-  std::vector<std::size_t> order_;
+  series<std::size_t> order_;
   sampler_position position_;
-  std::vector<micro_batch> micro_batches_;
+  series<micro_batch> micro_batches_;
 };
 
 }  // namespace gradsync

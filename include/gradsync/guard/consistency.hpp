@@ -12,11 +12,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/reduce_op.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/model/state.hpp"
 
@@ -70,7 +70,7 @@ inline agreement compile_flags() {
 
 namespace detail {
 
-inline std::string encode(std::span<const agreement> items) {
+inline std::string encode(series_view<agreement> items) {
   std::string text;
   for (const agreement& a : items) text += (a.parameter ? "p" : "o") + a.subject + '\t' + a.detail + '\n';
   return text;
@@ -95,7 +95,7 @@ inline agreement decoded(const std::string& text, std::size_t n) {
 }
 
 // The parameter, a tab, and what is the matter with it. In all lists parameters and states come first.
-inline std::string difference(std::span<const agreement> mine, const std::string& first_rank) {
+inline std::string difference(series_view<agreement> mine, const std::string& first_rank) {
   std::size_t i = 0;
   for (; i < mine.size(); ++i)
     if (const agreement there = decoded(first_rank, i); mine[i].subject != there.subject || mine[i].detail != there.detail) break;
@@ -114,7 +114,7 @@ inline std::string difference(std::span<const agreement> mine, const std::string
 
 /// Compares the lists of all ranks; blocks. `mismatch_error` on every rank if any two differ.
 template <transport Communicator>
-void check_agreement(Communicator& comm, std::span<const agreement> items) {
+void check_agreement(Communicator& comm, series_view<agreement> items) {
   const std::string mine = detail::encode(items);
   const std::string rank0 = detail::broadcast_text(comm, mine, 0);
   const int first = comm.all_reduce(mine == rank0 ? comm.size() : comm.rank(), reduce_op::min);

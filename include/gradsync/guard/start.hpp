@@ -7,14 +7,13 @@
 ///     check_start(sum, parameters_of(net), states_of(net), {{"bucket_bytes", "26214400"}});   // blocks
 #pragma once
 
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/collective/collective.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/guard/consistency.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/model/state.hpp"
@@ -37,12 +36,12 @@ inline void check_reachable(const std::string& name, memory_space is, memory_spa
 /// Options as names and values in words. `mismatch_error` on every rank that names the first difference. `usage_error` for elements that
 /// ranks cannot reach.
 template <transport Communicator>
-void check_start(const collective<Communicator>& sum, std::span<const parameter> parameters, std::span<const state_entry> states,
-                 const std::vector<std::pair<std::string, std::string>>& options) {
+void check_start(const collective<Communicator>& sum, series_view<parameter> parameters, series_view<state_entry> states,
+                 const series<std::pair<std::string, std::string>>& options) {
   for (const parameter& p : parameters) detail::check_reachable(p.name(), p.space, Communicator::space);
   for (const state_entry& s : states)
     if (s.space != memory_space::host) detail::check_reachable(s.name, s.space, Communicator::space);
-  std::vector<agreement> items;
+  series<agreement> items;
   for (const parameter& p : parameters) items.push_back(agreement_on(p));
   for (const state_entry& s : states) items.push_back(agreement_on(s));
   for (const auto& [name, value] : options) items.push_back(agreement_on(name, value));

@@ -16,12 +16,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/erased_leaf.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/for_each_state.hpp"
@@ -61,27 +60,27 @@ class watched_model {
   /// Throws as `parameters_of`.
   explicit watched_model(Model& model) : watched_model(model, nullptr, parameters_of(model)) {
     list_ = [](Model* m, Model*) {
-      std::vector<parameter> all;
+      series<parameter> all;
       for_each_parameter(*m, [&all](const parameter& p) { all.push_back(p); });
       return all;
     };
   }
   watched_model(Model& model, Model& grads) : watched_model(model, &grads, parameters_of(model, grads)) {
     list_ = [](Model* m, Model* g) {
-      std::vector<parameter> all;
+      series<parameter> all;
       for_each_parameter(*m, *g, [&all](const parameter& p) { all.push_back(p); });
       return all;
     };
   }
 
   /// Those of the model when it was listed, in model order.
-  std::span<const parameter> parameters() const { return parameters_; }
+  series_view<parameter> parameters() const { return parameters_; }
 
   /// Those that it has now, an entry for each name. Throws as `for_each_parameter`.
-  std::vector<parameter> list_now() const { return list_(model_, grads_); }
+  series<parameter> list_now() const { return list_(model_, grads_); }
 
   /// The same, or none where it has become a model that can't be listed.
-  std::vector<parameter> list_if_possible() const {
+  series<parameter> list_if_possible() const {
     try {
       return list_now();
     } catch (...) {
@@ -90,7 +89,7 @@ class watched_model {
   }
 
   /// The states that it has now: nobody keeps their addresses. Throws as `states_of`.
-  std::vector<state_entry> states_now() const { return states_of(*model_); }
+  series<state_entry> states_now() const { return states_of(*model_); }
 
   /// `usage_error` that names the first parameter that is not what and where it was.
   void check() const {
@@ -99,7 +98,7 @@ class watched_model {
       if (n < walked_.size() && walked_[n] == one) ++same;
       ++n;
     });
-    if (n != walked_.size() || same != n) throw difference(n > 0 ? list_now() : std::vector<parameter>{});
+    if (n != walked_.size() || same != n) throw difference(n > 0 ? list_now() : series<parameter>{});
     for (const parameter& p : parameters_)
       if (const std::size_t count = p.value().count; count != p.count)
         throw usage_error("has changed from " + std::to_string(p.count) + " elements to " + std::to_string(count) + since,
@@ -111,7 +110,7 @@ class watched_model {
       " since the synchronizer was made; parameters may not come, go, move or change their size while it lives: make another one "
       "afterwards";
 
-  watched_model(Model& model, Model* grads, std::vector<parameter>&& parameters)
+  watched_model(Model& model, Model* grads, series<parameter>&& parameters)
       : model_(&model), grads_(grads), parameters_(std::move(parameters)) {
     walk([&](const detail::parameter_identity& one) { walked_.push_back(one); });
   }
@@ -124,7 +123,7 @@ class watched_model {
   }
 
   // Of the parameters that were, only names and addresses may be looked at.
-  usage_error difference(const std::vector<parameter>& now) const {
+  usage_error difference(series_view<parameter> now) const {
     const auto is_now = [&](const alias& was) {
       for (const parameter& p : now)
         if (p.name() == was.name) return &p.aliases.front();
@@ -149,9 +148,9 @@ class watched_model {
   }
 
   Model *model_, *grads_;
-  std::vector<parameter> (*list_)(Model*, Model*) = nullptr;  // of the one of the two forms that the model has
-  std::vector<parameter> parameters_;
-  std::vector<detail::parameter_identity> walked_;  // in the order of the walk
+  series<parameter> (*list_)(Model*, Model*) = nullptr;  // of the one of the two forms that the model has
+  series<parameter> parameters_;
+  series<detail::parameter_identity> walked_;  // in the order of the walk
 };
 
 }  // namespace gradsync

@@ -14,8 +14,8 @@
 #include <algorithm>  // the widest name
 #include <concepts>   // the twin has the model's type
 #include <string>     // the table
-#include <vector>     // the parameters
 
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 
 namespace gradsync {
@@ -37,8 +37,8 @@ struct table_row {
 }  // namespace detail
 
 /// The table of a list; a tied parameter shows its other names behind the first one and is counted once.
-inline std::string describe(const std::vector<parameter>& parameters) {
-  std::vector<std::string> names;
+inline std::string describe(const series<parameter>& parameters) {
+  series<std::string> names;
   std::size_t width = 0, count = 0, bytes = 0;
   for (const parameter& p : parameters) {
     std::string name = p.name();

@@ -16,9 +16,9 @@
 #include <cstdint>   // 64 bits
 #include <cstring>   // values as words
 #include <string>    // hexadecimal
-#include <vector>    // the parameters
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/for_each_state.hpp"
 
@@ -68,7 +68,7 @@ inline const std::string& name_of(const state_entry& s) { return s.name; }
 
 // Of the values of parameters, or of states.
 template <class Entry>
-void add_values(fingerprint_state& state, const std::vector<Entry>& entries) {
+void add_values(fingerprint_state& state, series_view<Entry> entries) {
   for (const Entry& e : entries) {
     if (e.space != memory_space::host)
       throw usage_error("a fingerprint is taken on the host, and these elements lie on a device; copy them first",
@@ -82,10 +82,10 @@ void add_values(fingerprint_state& state, const std::vector<Entry>& entries) {
 }  // namespace detail
 
 /// The fingerprint of the values in a list of parameters, and one of states. `usage_error`: elements that do not lie on the host.
-inline std::uint64_t fingerprint(const std::vector<parameter>& parameters, const std::vector<state_entry>& states = {}) {
+inline std::uint64_t fingerprint(const series<parameter>& parameters, const series<state_entry>& states = {}) {
   detail::fingerprint_state state;
-  detail::add_values(state, parameters);
-  detail::add_values(state, states);
+  detail::add_values<parameter>(state, parameters);
+  detail::add_values<state_entry>(state, states);
   return state.result();
 }
 

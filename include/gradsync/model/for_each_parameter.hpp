@@ -18,9 +18,9 @@
 #include <concepts>     // the twin has the model's type
 #include <type_traits>  // pointers
 #include <utility>      // moves
-#include <vector>       // the list
 
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/erased_leaf.hpp"
 #include "gradsync/model/make_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
@@ -95,8 +95,8 @@ void for_each_parameter(Model& model, Model& grads, Visit&& visit) {
 /// All parameters in model order, those with one value and one gradient merged into one entry. `model` (and `grads`) must outlive the list,
 /// and stay where they are. `usage_error` as above, and where a value is shared but not its gradient, or memory is shared in part.
 template <class Model, std::same_as<Model>... Grads>
-requires(sizeof...(Grads) <= 1) std::vector<parameter> parameters_of(Model& model, Grads&... grads) {
-  std::vector<parameter> all;
+requires(sizeof...(Grads) <= 1) series<parameter> parameters_of(Model& model, Grads&... grads) {
+  series<parameter> all;
   for_each_parameter(model, grads..., [&all](const parameter& p) { all.push_back(p); });
   return detail::merge_tied(std::move(all));
 }

@@ -10,8 +10,8 @@
 #include <algorithm>  // the order of addresses
 #include <cstddef>    // indices
 #include <utility>    // moves
-#include <vector>     // the list
 
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/erased_leaf.hpp"
 #include "gradsync/model/make_parameter.hpp"
 #include "gradsync/model/state.hpp"
@@ -47,14 +47,15 @@ void for_each_state(Model& model, Visit&& visit) {
 /// All states in model order; one that stands there under several names, under the first. Where gradients are a second object, only the
 /// model is asked. `model` must outlive the list, and stay where it is. `usage_error`: what a walk refuses (walk.hpp).
 template <class Model>
-std::vector<state_entry> states_of(Model& model) {
-  std::vector<state_entry> all, once;
+series<state_entry> states_of(Model& model) {
+  series<state_entry> all, once;
   for_each_state(model, [&all](const state_entry& s) { all.push_back(s); });
-  std::vector<std::pair<const void*, std::size_t>> order;
-  for (std::size_t i = 0; i < all.size(); ++i) order.emplace_back(all[i].object, i);
-  std::sort(order.begin(), order.end());
-  std::vector<bool> again(all.size());
-  for (std::size_t k = 1; k < order.size(); ++k) again[order[k].second] = order[k].first == order[k - 1].first;
+  series<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return all[a].object != all[b].object ? all[a].object < all[b].object : a < b; });
+  series<bool> again(all.size());
+  for (std::size_t k = 1; k < order.size(); ++k) again[order[k]] = all[order[k]].object == all[order[k - 1]].object;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!again[i]) once.push_back(std::move(all[i]));
   return once;

@@ -9,10 +9,10 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/core/memory_space.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -52,7 +52,7 @@ struct parameter {
   dtype type = dtype::float32;
   std::size_t count = 0;  ///< elements of the value
   accessor value_access{}, grad_access{};
-  std::vector<alias> aliases{};             ///< in model order; never empty
+  series<alias> aliases{};                  ///< in model order; never empty
   memory_space space = memory_space::host;  ///< of the elements of value and gradient
 
   const std::string& name() const { return aliases.front().name; }

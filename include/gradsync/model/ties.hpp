@@ -6,13 +6,12 @@
 /// Parameters are compared with their neighbours in the order of their addresses: n log n. `usage_error` for half a tie: a value that is
 /// shared while its gradient is not, or memory that is shared in part.
 ///
-///     std::vector<parameter> once = merge_tied(std::move(all));   // "encoder", with the alias "decoder"
+///     series<parameter> once = merge_tied(std::move(all));   // "encoder", with the alias "decoder"
 #pragma once
 
 #include <algorithm>  // the order of addresses
 #include <cstddef>    // indices
 #include <utility>    // moves
-#include <vector>     // the list
 
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/series.hpp"
@@ -42,7 +41,7 @@ inline bool is_tied(const parameter& a, const parameter& b) {
 }
 
 // Finds parameters whose memory overlaps, `memory_of` being their values or their gradients: neighbours in the order of addresses.
-inline void find_ties(const std::vector<parameter>& all, series<std::size_t>& tied_to, memory (*memory_of)(const parameter&)) {
+inline void find_ties(series_view<parameter> all, series<std::size_t>& tied_to, memory (*memory_of)(const parameter&)) {
   series<std::size_t> order;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (memory_of(all[i]).count > 0) order.push_back(i);
@@ -60,12 +59,12 @@ inline void find_ties(const std::vector<parameter>& all, series<std::size_t>& ti
 }
 
 // One entry for each parameter, with all of its names.
-inline std::vector<parameter> merge_tied(std::vector<parameter> all) {
+inline series<parameter> merge_tied(series<parameter> all) {
   series<std::size_t> tied_to(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) tied_to[i] = i;
   find_ties(all, tied_to, [](const parameter& p) { return p.value(); });
   find_ties(all, tied_to, [](const parameter& p) { return p.grad(); });
-  std::vector<parameter> merged;
+  series<parameter> merged;
   series<std::size_t> place(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     place[i] = tied_to[i] == i ? merged.size() : place[tied_to[i]];

@@ -19,9 +19,9 @@
 #include <cmath>    // square roots
 #include <cstddef>  // bytes
 #include <utility>  // move
-#include <vector>   // the parameters
 
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/optim/slots.hpp"
 
@@ -44,7 +44,7 @@ class adamw {
   /// For gradients in a second object of the model's type.
   template <class Model>
   adamw(Model& model, Model& grads, adamw_options options = {}) : adamw(parameters_of(model, grads), options) {}
-  adamw(std::vector<parameter> parameters, adamw_options options)
+  adamw(series<parameter> parameters, adamw_options options)
       : parameters_(std::move(parameters)), options_(options), mean_(parameters_), square_(parameters_) {
     check();
   }
@@ -96,7 +96,7 @@ class adamw {
     }
   }
 
-  std::vector<parameter> parameters_;
+  series<parameter> parameters_;
   adamw_options options_;
   detail::slots mean_, square_;
   double power1_ = 1, power2_ = 1;  // beta^t, by products: the same bits with every libm

@@ -18,9 +18,9 @@
 
 #include <cstddef>  // bytes
 #include <utility>  // move
-#include <vector>   // the parameters
 
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/optim/slots.hpp"
 
@@ -42,7 +42,7 @@ class sgd {
   /// For gradients in a second object of the model's type.
   template <class Model>
   sgd(Model& model, Model& grads, sgd_options options = {}) : sgd(parameters_of(model, grads), options) {}
-  sgd(std::vector<parameter> parameters, sgd_options options) : parameters_(std::move(parameters)), options_(options) { check(); }
+  sgd(series<parameter> parameters, sgd_options options) : parameters_(std::move(parameters)), options_(options) { check(); }
 
   /// One update of all values. `usage_error`, before anything is changed: a setting out of range, a gradient that is missing or of another
   /// length.
@@ -90,7 +90,7 @@ class sgd {
     }
   }
 
-  std::vector<parameter> parameters_;
+  series<parameter> parameters_;
   sgd_options options_;
   detail::slots momentum_;
 };

@@ -6,12 +6,11 @@
 
 #include <cmath>    // settings must be finite
 #include <cstddef>  // bytes
-#include <span>     // the parameters
 #include <string>   // messages
-#include <vector>   // where each array begins
 
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 
 namespace gradsync::detail {
@@ -19,7 +18,7 @@ namespace gradsync::detail {
 class slots {
  public:
   slots() = default;
-  explicit slots(std::span<const parameter> parameters) {
+  explicit slots(series_view<parameter> parameters) {
     std::size_t end = 0;
     for (const parameter& p : parameters) {
       offsets_.push_back(end);
@@ -38,12 +37,12 @@ class slots {
 
  private:
   aligned_bytes memory_;
-  std::vector<std::size_t> offsets_;
+  series<std::size_t> offsets_;
   std::size_t bytes_ = 0;
 };
 
 // Before the first value changes, so that an error leaves the model as it was.
-inline void check_ready_to_step(std::span<const parameter> parameters) {
+inline void check_ready_to_step(series_view<parameter> parameters) {
   for (const parameter& p : parameters) {
     if (const std::size_t value = p.value().count; value != p.count)
       throw usage_error("had " + std::to_string(p.count) + " elements when the optimizer was made, now " + std::to_string(value) +

@@ -13,11 +13,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/buffer_view.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/core/stream.hpp"
 #include "gradsync/model/parameter.hpp"
 
@@ -27,7 +26,7 @@ class accumulation {
  public:
   static constexpr int max_levels = 32;
 
-  explicit accumulation(std::span<const parameter> parameters) : parameters_(parameters) {
+  explicit accumulation(series_view<parameter> parameters) : parameters_(parameters) {
     for (const parameter& p : parameters) {
       offsets_.push_back(level_bytes_);
       level_bytes_ += (p.bytes() + 63) / 64 * 64;
@@ -86,17 +85,17 @@ class accumulation {
     for (int l = 0; occupied != 0; ++l, occupied >>= 1)
       if (occupied & 1) extents_.push_back({at(l, parameter).data, 0, to.count});
     partials_.clear();
-    for (const extent& e : extents_) partials_.push_back({type, std::span(&e, 1)});
+    for (const extent& e : extents_) partials_.push_back({type, {&e, 1}});
     const extent target{to.data, 0, to.count}, source{leaf.data, 0, to.count};
-    s.fold(buffer_view{type, std::span(&target, 1)}, buffer_view{type, std::span(&source, 1)}, scale, partials_);
+    s.fold(buffer_view{type, {&target, 1}}, buffer_view{type, {&source, 1}}, scale, partials_);
   }
 
-  std::span<const parameter> parameters_;
-  std::vector<std::size_t> offsets_;
+  series_view<parameter> parameters_;
+  series<std::size_t> offsets_;
   std::size_t level_bytes_ = 0;
-  std::vector<aligned_bytes> levels_;
-  std::vector<extent> extents_;  // of the partial sums in a fold; kept, since folds are many and small
-  std::vector<buffer_view> partials_;
+  series<aligned_bytes> levels_;
+  series<extent> extents_;  // of the partial sums in a fold; kept, since folds are many and small
+  series<buffer_view> partials_;
   std::array<double, max_levels> weights_{};
   std::uint64_t steps_ = 0;
 };

@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/collective/schedule.hpp"  // level
+#include "gradsync/core/series.hpp"
 #include "gradsync/trace/recorder.hpp"
 
 namespace gradsync {
@@ -66,7 +66,7 @@ inline plan_options caps_of(const synchronizer_options& options) {
 }
 
 /// The options that have to be the same on all ranks, as names and values in words.
-inline std::vector<std::pair<std::string, std::string>> shared_options(const synchronizer_options& options) {
+inline series<std::pair<std::string, std::string>> shared_options(const synchronizer_options& options) {
   return {{"bucket_bytes", std::to_string(options.bucket_bytes)},
           {"first_bucket_bytes", std::to_string(options.first_bucket_bytes)},
           {"layout", name_of(options.layout)},

@@ -16,9 +16,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "gradsync/comm/transport.hpp"
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -53,7 +53,7 @@ class ready_order {
 
  private:
   std::size_t count_, call_ = 0;
-  std::vector<std::uint32_t> order_;
+  series<std::uint32_t> order_;
 };
 
 }  // namespace gradsync

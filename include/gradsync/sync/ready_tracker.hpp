@@ -9,12 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 
 namespace gradsync {
@@ -24,7 +23,7 @@ class address_index {
  public:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  explicit address_index(std::span<const parameter> parameters) {
+  explicit address_index(series_view<parameter> parameters) {
     std::size_t keys = 0;
     for (const parameter& p : parameters) keys += 3 * p.aliases.size();
     while (entries_.size() < 2 * keys + 2) entries_.resize(entries_.empty() ? 16 : 2 * entries_.size());
@@ -53,12 +52,12 @@ class address_index {
     return i;
   }
 
-  std::vector<entry> entries_;
+  series<entry> entries_;
 };
 
 class ready_tracker {
  public:
-  ready_tracker(const bucket_plan& plan, std::span<const parameter> parameters) : plan_(&plan), parameters_(parameters) {
+  ready_tracker(const bucket_plan& plan, series_view<parameter> parameters) : plan_(&plan), parameters_(parameters) {
     for (const parameter& p : parameters) marks_.push_back(static_cast<std::uint32_t>(p.aliases.size()));
     for (const bucket& b : plan.buckets) slots_.push_back(static_cast<std::uint32_t>(b.slots.size()));
     reset();
@@ -98,7 +97,7 @@ class ready_tracker {
   void check_all_ready() const {
     constexpr std::size_t named = 8;
     if (missing_parameters_ == 0) return;
-    std::vector<std::size_t> missing;
+    series<std::size_t> missing;
     for (std::size_t i = 0; i < parameters_.size() && missing.size() < named; ++i)
       if (missing_marks_[i] > 0) missing.push_back(i);
     const parameter& first = parameters_[missing.front()];
@@ -125,9 +124,9 @@ class ready_tracker {
   }
 
   const bucket_plan* plan_;
-  std::span<const parameter> parameters_;
-  std::vector<std::uint32_t> marks_, slots_;  // what a whole micro-step takes
-  std::vector<std::uint32_t> missing_marks_, missing_slots_;
+  series_view<parameter> parameters_;
+  series<std::uint32_t> marks_, slots_;  // what a whole micro-step takes
+  series<std::uint32_t> missing_marks_, missing_slots_;
   std::size_t missing_parameters_ = 0, next_ = 0;
 };
 

@@ -16,11 +16,9 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/bucket/storage.hpp"
@@ -29,6 +27,7 @@
 #include "gradsync/comm/flag.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/sync/driver.hpp"
 #include "gradsync/sync/options.hpp"
 #include "gradsync/trace/recorder.hpp"
@@ -41,7 +40,7 @@ class reducer {
   using channel_type = channel_of<Communicator>;
   using stream_type = typename channel_type::stream_type;
 
-  reducer(const collective<Communicator>& sum, const bucket_plan& plan, std::span<const parameter> parameters, bucket_storage& storage,
+  reducer(const collective<Communicator>& sum, const bucket_plan& plan, series_view<parameter> parameters, bucket_storage& storage,
           progress how)
       : sum_(sum), channel_(sum.communicator().open(plan.buckets.size())), plan_(&plan), parameters_(parameters), storage_(&storage),
         cursors_(plan.buckets.size()), times_(plan.buckets.size()) {
@@ -147,7 +146,7 @@ class reducer {
   /// Σ weights of all ranks in the update that `finish` has ended. Of an asynchronous stream it waits until that is known.
   double total_weight() { return knows_weight_ ? total_weight_ : channel_.total_weight(cursors_.back().place); }
 
-  const std::vector<bucket_times>& times() const { return times_; }
+  const series<bucket_times>& times() const { return times_; }
 
   /// What ranks do together between updates. If it fails, this rank's part in the group has ended, as after a bucket's failure.
   template <class F>
@@ -160,8 +159,8 @@ class reducer {
   std::size_t scratch_bytes() const { return channel_.scratch_bytes(); }
 
   /// The strategy of each bucket; empty if all have the only one.
-  std::vector<std::string> strategies() const {
-    std::vector<std::string> names;
+  series<std::string> strategies() const {
+    series<std::string> names;
     for (std::size_t b = 0; b < programs_.size() && sum_.programs().size() > 1; ++b) names.push_back(programs_[b]->name);
     return names;
   }
@@ -279,11 +278,11 @@ class reducer {
   collective<Communicator> sum_;
   channel_type channel_;
   const bucket_plan* plan_;
-  std::span<const parameter> parameters_;
+  series_view<parameter> parameters_;
   bucket_storage* storage_;
-  std::vector<const program*> programs_;  // of sum_, by bucket
-  std::vector<cursor> cursors_;           // written before launched_ is raised, then the driver's
-  std::vector<bucket_times> times_;       // the driver's until completed_ is raised
+  series<const program*> programs_;  // of sum_, by bucket
+  series<cursor> cursors_;           // written before launched_ is raised, then the driver's
+  series<bucket_times> times_;       // the driver's until completed_ is raised
   std::int64_t step_ = 0;
   position ran_, drained_;   // the driver's
   std::size_t driven_ = 0;   // the driver's: the bucket that an error would be about

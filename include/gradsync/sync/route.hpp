@@ -11,14 +11,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "gradsync/bucket/plan.hpp"
 #include "gradsync/bucket/storage.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/sync/reducer.hpp"
 #include "gradsync/sync/window.hpp"
@@ -31,7 +30,7 @@ class route {
   using stream_type = stream_of<Communicator>;
   using handle = typename stream_type::handle;
 
-  route(std::span<const parameter> parameters, window& micro_steps, bucket_storage& storage, reducer<Communicator>& sums)
+  route(series_view<parameter> parameters, window& micro_steps, bucket_storage& storage, reducer<Communicator>& sums)
       : parameters_(parameters), window_(&micro_steps), storage_(&storage), reducer_(&sums),
         taken_(stream_type::asynchronous ? parameters.size() : 0) {}
 
@@ -116,12 +115,12 @@ class route {
     return reducer_->scales(bucket) && window_->scale() != 0 && !window_->has_partial_sums() && storage_->how() != layout::packed;
   }
 
-  std::span<const parameter> parameters_;
+  series_view<parameter> parameters_;
   window* window_;
   bucket_storage* storage_;
   reducer<Communicator>* reducer_;
-  std::vector<gradient_move> taken_;  // by parameter, until its bucket leaves; of asynchronous streams only
-  std::vector<handle> writers_;       // of the gradients that were marked since the stream waited last
+  series<gradient_move> taken_;  // by parameter, until its bucket leaves; of asynchronous streams only
+  series<handle> writers_;       // of the gradients that were marked since the stream waited last
 };
 
 }  // namespace gradsync

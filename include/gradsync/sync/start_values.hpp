@@ -9,11 +9,11 @@
 #include <cstddef>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/buffer_view.hpp"
 #include "gradsync/core/dtype.hpp"
+#include "gradsync/core/series.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/model/state.hpp"
 
@@ -21,10 +21,10 @@ namespace gradsync {
 
 /// Values and states. All ranks call it together, with lists of the same lengths and types in the same order.
 template <transport Communicator>
-void broadcast_values(Communicator& comm, std::span<const parameter> parameters, std::span<const state_entry> states) {
+void broadcast_values(Communicator& comm, series_view<parameter> parameters, series_view<state_entry> states) {
   for (int t = 0; t <= static_cast<int>(dtype::uint64); ++t) {
     const auto type = static_cast<dtype>(t);
-    std::vector<extent> extents;
+    series<extent> extents;
     std::size_t count = 0;
     const auto add = [&](const memory& m) { extents.push_back({m.data, std::exchange(count, count + m.count), m.count}); };
     for (const parameter& p : parameters)

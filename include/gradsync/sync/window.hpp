@@ -12,8 +12,8 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 
+#include "gradsync/core/series.hpp"
 #include "gradsync/core/stream.hpp"
 #include "gradsync/model/parameter.hpp"
 #include "gradsync/sync/accumulation.hpp"
@@ -25,8 +25,7 @@ namespace gradsync {
 
 class window {
  public:
-  window(accumulation_mode mode, std::span<const parameter> parameters)
-      : plain_mode_(mode == accumulation_mode::plain), sums_(parameters) {}
+  window(accumulation_mode mode, series_view<parameter> parameters) : plain_mode_(mode == accumulation_mode::plain), sums_(parameters) {}
 
   /// The micro-step that is under way from now on. `allocate(bytes)` gives memory for partial sums. `usage_error`, and nothing changed, if
   /// it does not go with those before it.

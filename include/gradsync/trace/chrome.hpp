@@ -13,10 +13,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
 
+#include "gradsync/core/series.hpp"
 #include "gradsync/trace/recorder.hpp"
 
 namespace gradsync {
@@ -72,7 +72,7 @@ class trace_text {
 }  // namespace detail
 
 /// Times are relative to the first begin of any rank.
-inline std::string chrome_trace(std::span<const recorder> ranks) {
+inline std::string chrome_trace(series_view<recorder> ranks) {
   time_point origin = time_point::max();
   for (const recorder& r : ranks)
     if (!r.steps().empty() && r.steps().front().begin < origin) origin = r.steps().front().begin;

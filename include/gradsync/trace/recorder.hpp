@@ -14,7 +14,8 @@
 #include <cstdint>
 #include <string>
 #include <utility>
-#include <vector>
+
+#include "gradsync/core/series.hpp"
 
 namespace gradsync {
 
@@ -39,7 +40,7 @@ struct bucket_times {
 
 /// Fills in `busy` and `exposed` of an update's buckets that a thread drove one after the other, while the calling thread computed until it
 /// `called` finish().
-inline void settle(std::vector<bucket_times>& buckets, time_point called) {
+inline void settle(series<bucket_times>& buckets, time_point called) {
   time_point previous{};
   for (bucket_times& t : buckets) {
     const time_point from = std::max(t.ready, std::exchange(previous, t.end));
@@ -52,7 +53,7 @@ inline void settle(std::vector<bucket_times>& buckets, time_point called) {
 struct step_times {
   std::int64_t step = 0;
   time_point begin, finish, end;  ///< of the last micro-step: its begin, the call of finish(), its return
-  std::vector<bucket_times> buckets;
+  series<bucket_times> buckets;
   bool replanned = false;  ///< at its end buckets were planned anew: those of later updates are others
 };
 
@@ -67,13 +68,13 @@ class recorder {
   }
 
   int rank() const { return rank_; }
-  const std::vector<step_times>& steps() const { return steps_; }
+  const series<step_times>& steps() const { return steps_; }
   std::size_t dropped() const { return dropped_; }
 
  private:
   int rank_;
   std::size_t limit_, dropped_ = 0;
-  std::vector<step_times> steps_;
+  series<step_times> steps_;
 };
 
 }  // namespace gradsync
