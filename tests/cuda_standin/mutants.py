@@ -33,18 +33,23 @@ REASONS = Path("tests/cuda_standin/survivors.txt")
 
 # What a statement calls that makes a mutant of it.
 CALLS = {
-    "record": r"\bcudaEventRecord\w*\(|[.>]record\(",
-    "wait": r"\bcudaStreamWaitEvent\(|\bcuda(?:Stream|Event|Device)Synchronize\(|[.>](?:delay|wait_for|release_to|synchronize|await_\w+)\("
-            r"|\b(?:await_\w+|wait_for_\w+)\(",
-    "free": r"\bcuda(?:Free\w*|StreamDestroy|EventDestroy|HostUnregister)\(|\bncclMemFree\(|\bncclComm(?:Destroy|Finalize|Abort|\w*[Dd]eregister)\("
-            r"|[.>](?:deregister|release)\(",
+    "record": r"\bcudaEventRecord\w*\(|[.>](?:record|raise|announce|watch|guard|enqueued)\(|\braise\(|(?<![\w.>])hold\(stream",
+    "wait": r"\bcudaStreamWaitEvent\(|\bcuda(?:Stream|Event|Device)Synchronize\("
+            r"|[.>](?:delay|wait_for|release_to|synchronize|await\w*|settle|quiesce|leave|refuse_capture|drain)\("
+            r"|\b(?:await\w*|wait_for_\w+)\(",
+    "free": r"\bcuda(?:Free\w*|StreamDestroy|EventDestroy|HostUnregister)\(|\bncclMemFree\("
+            r"|\bncclComm(?:Destroy|Finalize|Abort|\w*[Dd]eregister)\(|[.>](?:deregister|release|reset|forget|close\w*)\(|\bderegister\(",
     "group": r"\bncclGroup(?:Start|End)\(|\btogether\.end\(",
-    "launch": r"[.>]?\bflush\(|\blaunch\w*\(|\bcudaMem(?:cpy|set)\w*Async\(|\bnccl(?:AllReduce|ReduceScatter|AllGather|Broadcast|Send|Recv)\("
-              r"|\bstream(?:_->|_\.|\(\)\.|\.)(?:fold|copy|divide|add|join|sum|pack|unpack)\w*\(",
+    "launch": r"[.>]?\bflush\(|\blaunch\w*\(|\bcudaMem(?:cpy|set)\w*\(|\bnccl(?:AllReduce|ReduceScatter|AllGather|Broadcast|Send|Recv)\("
+              r"|[.>](?:put|repeat|gather|unpack|take|close|post|reduce|exchange|broadcast|fold|copy|divide|mean|add)\("
+              r"|\bstream(?:_->|_\.|\(\)\.|\.)(?:join|assign)\(|\bcollect\(|(?<![\w:.>])(?:move|share_weight|perform|gather|add|reduce|exchange|copy|join|done_alone)\(",
 }
 
+# Where ranks of one host wait for each other before they enqueue anything.
+HOST_WAIT = re.compile(r"\bif \(")
+
 NOT_A_CALL = re.compile(
-    r"(?:const|auto|static|inline|explicit|constexpr|using|template|return|throw|struct|class|enum|friend|typename|virtual|operator|typedef|extern"
+    r"(?:const|auto|static|inline|explicit|constexpr|using|template|throw|struct|class|enum|friend|typename|virtual|operator|typedef|extern"
     r"|switch|do|try|catch|requires|concept|namespace|static_assert|public|private|protected|else)\b"
     r"|#|~|[\w:]+(?:<[^;(]*>)?[&*\s]+\w[\w:]*\s*[({=;,]")
 
@@ -88,6 +93,33 @@ def begin_of(code, at):
         free = False
 
 
+def in_void_function(code, at):
+    """Whether the innermost function around `at` says that it returns nothing. Lambdas don't say it."""
+    depth, i = 0, at
+    while i > 0:
+        i -= 1
+        depth += (code[i] == "}") - (code[i] == "{")
+        if depth >= 0:
+            continue
+        depth = 0
+        head = re.sub(r"\s*(?:const|noexcept|override|mutable)\s*$", "", code[:i].rstrip())
+        if not head.endswith(")"):
+            if re.search(r"\b(?:else|do|try)$", head):
+                continue
+            return False
+        inner, j = 0, len(head)
+        while True:
+            j -= 1
+            inner += (head[j] == ")") - (head[j] == "(")
+            if inner == 0:
+                break
+        before = head[:j].rstrip()
+        if re.search(r"\b(?:if|if constexpr|for|while|switch|catch)$", before):
+            continue
+        return re.search(r"\bvoid\s+\w+$", before) is not None
+    return False
+
+
 def statement_at(code, at):
     """(begin, end, free) of the expression statement around `at`, without its semicolon; None if it is something else."""
     begin, free = begin_of(code, at)
@@ -100,7 +132,7 @@ def statement_at(code, at):
             return None
         end += 1
     text = code[begin:end]
-    if not text.strip() or NOT_A_CALL.match(text) or text.count("\n") > 12:
+    if not text.strip() or NOT_A_CALL.match(text) or text.count("\n") > 12 or (text.startswith("return") and not in_void_function(code, begin)):
         return None
     if "{" in text and not re.search(r"\[[&=\w, ]*\]", text):
         return None
@@ -133,6 +165,11 @@ def find_statements(code):
             statement = statement_at(code, match.start() + 1)
             if statement:
                 found.setdefault(statement, kind)
+    for match in HOST_WAIT.finditer(code):
+        end = closing(code, match.end() - 1)
+        if re.search(r"\bpeers_\.(?:posted|passed)\(", code[match.start():end]) and code[end:].lstrip().startswith("return false;"):
+            before = code[:match.start()].rstrip()
+            found[(match.start(), code.index(";", end), before.endswith((";", "{", "}")))] = "host's wait"
     inner = lambda s: any(s != o and o[0] <= s[0] and s[1] <= o[1] for o in found)
     return sorted((s, kind) for s, kind in found.items() if not inner(s))
 
@@ -140,13 +177,14 @@ def find_statements(code):
 def chains_of(code, statements):
     """Statements that follow each other, each with the one behind it, which may be of any kind."""
     kinds, chains, used = dict(statements), [], set()
+    returns = lambda s: code[s[0]:s[1]].startswith(("return", "if ("))
     for statement, _ in statements:
         if statement in used:
             continue
         chain = [statement]
-        while statement[2]:
+        while statement[2] and not returns(statement):
             behind = next_statement(code, chain[-1][1])
-            if not behind or (chain[-1] not in kinds and behind not in kinds):
+            if not behind or (chain[-1] not in kinds and behind not in kinds) or returns(behind):
                 break
             chain.append(behind)
         used.update(chain)
@@ -164,7 +202,8 @@ def mutate(header, text, first):
         for (s, kind), word in zip(chain, words):
             if kind:
                 mutants.append(Mutant(first + len(mutants), header, line(s[0]), f"without {kind}", word))
-                plain.append(f"if (gradsync_mutant != {mutants[-1].number}) {word};")
+                number = mutants[-1].number
+                plain.append(f"if (gradsync_mutant == {number}) return; {word};" if word.startswith("return") else f"if (gradsync_mutant != {number}) {word};")
             else:
                 plain.append(f"{word};")
         for i in range(len(chain) - 1):
@@ -259,7 +298,7 @@ def reasons():
 def judge(programs, mutant, tests, usual):
     """The first test that kills it, and how; None if all pass."""
     for test in tests:
-        verdict, _ = programs.run(test, mutant.number, 20 + 10 * usual[test])
+        verdict, _ = programs.run(test, mutant.number, 20 + 5 * usual[test])
         if verdict != "passed":
             return f"{test}: {verdict}"
     return None
