@@ -175,7 +175,7 @@ class synchronizer {
   /// between two updates; blocks. `usage_error` inside an update; `mismatch_error` if their lengths differ from rank to rank.
   void broadcast_state() {
     if (window_open_) throw usage_error("broadcast_state() inside an update: finish() it first", here());
-    at_here([&] { model_.check(); });
+    at_here([&] { model_.check(), refuse_capture(comm(), "broadcast_state()"); });
     reducer_.together([&] { broadcast_values(comm(), {}, model_.states_now()); });
   }
 

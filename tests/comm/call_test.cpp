@@ -20,6 +20,8 @@ TEST_CASE("calls have names, and no two the same number") {
   CHECK(name_of_call(call_of(reduce_op::max)) == "all_reduce(max)");
   CHECK(name_of_call(call_of_barrier) == "barrier");
   CHECK(name_of_call(call_of_split) == "split");
+  CHECK(name_of_call(call_of_reduce_scatter) == "reduce_scatter");
+  CHECK(name_of_call(call_of_all_gather) == "all_gather");
   CHECK(name_of_call(call_of_broadcast(0)) == "broadcast from rank 0");
   CHECK(name_of_call(call_of_broadcast(12)) == "broadcast from rank 12");
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <deque>
 
 #include "gradsync/collective/hierarchical.hpp"
@@ -162,6 +163,50 @@ TEST_CASE("a part of a group keeps its devices") {
     CHECK(memory.size() == 1000);
     CHECK(reinterpret_cast<std::uintptr_t>(memory.data()) % 256 == 0);
   });
+}
+
+TEST_CASE("each rank gets its part of a sum on the device in the canonical order, and all ranks' parts, in place and elsewhere") {
+  const std::size_t n = 1000;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    standin::seed(seed);
+    const int size = 1 + static_cast<int>(seed) % 5;
+    const std::vector<int> devices = seed % 2 == 0 ? std::vector<int>{0} : std::vector<int>{2, 0};
+    cuda_peer_group(size, devices).run([&](cuda_peer_communicator& comm) {
+      const auto numbers_of = [&](int rank) { return laws::numbers<float>(comm.size(), rank, n * static_cast<std::size_t>(size)); };
+      std::vector<float> sums(n * static_cast<std::size_t>(size));
+      std::vector<std::vector<float>> inputs;
+      for (int r = 0; r < size; ++r) inputs.push_back(numbers_of(r));
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] = laws::tree_of<float>([&](int r) { return inputs[static_cast<std::size_t>(r)][i]; }, laws::plus<float>, 0, size);
+      const std::size_t bytes = sums.size() * sizeof(float);
+      const auto all = device_memory(bytes, comm.device()), apart = device_memory(n * sizeof(float), comm.device());
+      const extent whole{all.get(), 0, sums.size()}, part{apart.get(), 0, n};
+      const extent own{all.get() + n * sizeof(float) * static_cast<std::size_t>(comm.rank()), 0, n};
+      const auto view = [](const extent& e) { return buffer_view{dtype::float32, std::span(&e, 1)}; };
+      const auto holds_sums = [&] {
+        std::vector<float> got(sums.size());
+        check(cudaMemcpy(got.data(), all.get(), bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+        return laws::same_bits(got, sums);
+      };
+      // What the compute stream has been given so far makes the elements.
+      const auto mine = pinned_memory(bytes);
+      std::memcpy(mine.get(), inputs[static_cast<std::size_t>(comm.rank())].data(), bytes);
+      check(cudaMemcpyAsync(all.get(), mine.get(), bytes, cudaMemcpyHostToDevice, comm.compute_stream()), "cudaMemcpyAsync");
+      comm.reduce_scatter(view(part), view(whole));
+      comm.reduce_scatter(view(own), view(whole));
+      comm.all_gather(view(whole), view(own));
+      CHECK_MESSAGE(holds_sums(), "seed ", seed);
+      check(cudaMemsetAsync(all.get(), 0, bytes, comm.compute_stream()), "cudaMemsetAsync");
+      comm.all_gather(view(whole), view(part));
+      CHECK_MESSAGE(holds_sums(), "seed ", seed);
+      const buffer_view integers{dtype::int32, std::span(&whole, 1)}, some{dtype::int32, std::span(&part, 1)};
+      CHECK_THROWS_WITH_AS(comm.reduce_scatter(some, integers), doctest::Contains("reduce_scatter adds float32 and float64, not int32"),
+                           usage_error);
+      if (size > 1)
+        CHECK_THROWS_WITH_AS(comm.all_gather(view(part), view(part)), doctest::Contains("all_gather: the whole has 1000 elements"),
+                             usage_error);
+    });
+  }
 }
 
 TEST_CASE("a group is refused on devices that there are not, and where it is too large for one pass") {

@@ -173,15 +173,28 @@ TEST_CASE("what a strategy has no staging memory for yet cannot be captured") {
   on_gpus(2, [](auto& comm) {
     auto channel = comm.open(1);
     const program p = compile(ring{}, comm.rank(), 2);
-    const device_vector<float> gradient(std::vector<float>(500, 3));
+    const device_vector<float> gradient(std::vector<float>(500, 3)), smaller(std::vector<float>(50, 3));
     cuda_stream user(comm.device());
-    check(cudaStreamBeginCapture(user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    channel.stream().wait_for(user.native());
+    const auto begin = [&] {
+      check(cudaStreamBeginCapture(user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      channel.stream().wait_for(user.native());
+    };
+    const auto end = [&] {
+      channel.stream().release_to(user.native());
+      cudaGraph_t graph = nullptr;
+      check(cudaStreamEndCapture(user.native(), &graph), "cudaStreamEndCapture");
+      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    };
+    begin();
+    CHECK_THROWS_WITH_AS(channel.post(p, {.buffer = gradient.view(), .weight = 1}),
+                         doctest::Contains("the first step, and the first one of a new plan, makes memory and waits"), usage_error);
+    end();
+    mean_over(comm, channel, p, {.count = 50, .weighted = false}, smaller);
+    begin();
     CHECK_THROWS_WITH_AS(channel.post(p, {.buffer = gradient.view(), .weight = 1}),
                          doctest::Contains("ring has no staging memory of 1024 bytes yet"), usage_error);
-    channel.stream().release_to(user.native());
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(user.native(), &graph), "cudaStreamEndCapture");
-    check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+    CHECK_THROWS_WITH_AS(channel.post(p, {.buffer = smaller.view(), .weight = 3}),
+                         doctest::Contains("the weight 3.000000 would be frozen in the CUDA graph"), usage_error);
+    end();
   });
 }

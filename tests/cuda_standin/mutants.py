@@ -51,7 +51,7 @@ HOST_WAIT = re.compile(r"\bif \(")
 NOT_A_CALL = re.compile(
     r"(?:const|auto|static|inline|explicit|constexpr|using|template|throw|struct|class|enum|friend|typename|virtual|operator|typedef|extern"
     r"|switch|do|try|catch|requires|concept|namespace|static_assert|public|private|protected|else)\b"
-    r"|#|~|[\w:]+(?:<[^;(]*>)?[&*\s]+\w[\w:]*\s*[({=;,]")
+    r"|#|~|[\w:]+(?:<[^;(]*>)?[&*\s]+\w[\w:]*\s*[({=;,\[]")
 
 
 def masked(text):

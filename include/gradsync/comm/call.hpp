@@ -17,12 +17,13 @@ namespace gradsync::detail {
 
 // What stands in contribution::call.
 constexpr int call_of(reduce_op op) { return 1 + static_cast<int>(op); }
-inline constexpr int call_of_barrier = 4, call_of_split = 5;
+inline constexpr int call_of_barrier = 4, call_of_split = 5, call_of_reduce_scatter = 6, call_of_all_gather = 7;
 constexpr int call_of_broadcast(int root) { return 16 + root; }
 inline std::string name_of_call(int call) {
   if (call >= call_of_broadcast(0)) return "broadcast from rank " + std::to_string(call - call_of_broadcast(0));
   constexpr const char* names[] = {"for the mean of gradients", "all_reduce(sum)", "all_reduce(min)",
-                                   "all_reduce(max)",           "barrier",         "split"};
+                                   "all_reduce(max)",           "barrier",         "split",
+                                   "reduce_scatter",            "all_gather"};
   return names[call];
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "gradsync/comm/cuda_peer_channel.hpp"
+#include "gradsync/comm/parts.hpp"
 #include "gradsync/comm/thread_communicator.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/comm/transport.hpp"
@@ -76,19 +77,40 @@ class cuda_peer_communicator : private thread_communicator {
   void broadcast(const buffer_view& values, int root) {
     if (root < 0 || root >= size())
       throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank()));
+    on_device(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
+  }
+
+  /// Adds, in device memory, all ranks' elements of `all`: `part` becomes the sum of those at this rank's place, in the canonical order.
+  /// `all` has size() times as many elements, float32 or float64, in one piece; `part` lies elsewhere or at its own place there. When it
+  /// comes, and that it blocks, is as in broadcast. `usage_error` if the two don't fit.
+  void reduce_scatter(const buffer_view& part, const buffer_view& all) {
+    const auto whole = detail::expect_parts("reduce_scatter", all, part, size(), place_of(rank()));
+    if (all.type != dtype::float32 && all.type != dtype::float64)
+      throw usage_error(std::string("reduce_scatter adds float32 and float64, not ") + name_of(all.type), place_of(rank()));
+    on_device(all, detail::call_of_reduce_scatter, [&](const ticket& t) { own_.reduce_scatter(t, whole.part, limit()); });
+  }
+
+  /// `all` becomes every rank's `part`, by rank, in device memory. The rest as in reduce_scatter, but of any type.
+  void all_gather(const buffer_view& all, const buffer_view& part) {
+    const auto whole = detail::expect_parts("all_gather", all, part, size(), place_of(rank()));
+    on_device(part, detail::call_of_all_gather, [&](const ticket& t) { own_.all_gather(t, whole.all, limit()); });
+  }
+
+ private:
+  // Lends the elements, and waits until `enqueue` and all that it has enqueued are done.
+  template <class F>
+  void on_device(const buffer_view& lent, int call, F&& enqueue) {
     try {
       own_.stream().wait_for(compute_stream());
-      const ticket t = own_.post(alone_, {.buffer = values, .scale = 1, .weight = 0, .call = detail::call_of_broadcast(root)});
-      own_.broadcast(t, root, limit());
+      enqueue(own_.post(alone_, {.buffer = lent, .scale = 1, .weight = 0, .call = call}));
       gradsync::check(cudaStreamSynchronize(own_.stream().native()), "cudaStreamSynchronize");
     } catch (...) {
       fail(std::current_exception());
-      own_.leave();  // the values and their extents are lent
+      own_.leave();  // the elements and their extents are lent
       throw;
     }
   }
 
- private:
   int device_;
   program alone_;
   cuda_peer_channel own_;

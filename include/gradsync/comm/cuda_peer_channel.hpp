@@ -29,6 +29,7 @@
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/cuda/capture.hpp"
 #include "gradsync/cuda/event.hpp"
 #include "gradsync/cuda/memory.hpp"
 #include "gradsync/cuda/stream.hpp"
@@ -73,6 +74,13 @@ class cuda_peer_channel {
     }
   }
 
+  /// `usage_error` if `user` is being captured.
+  void check_capture(cudaStream_t user, double) const {
+    if (is_capturing(user))
+      throw usage_error("ranks of a cuda_peer_group meet on the host, so no CUDA graph can capture their steps; use NCCL for that",
+                        {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});
+  }
+
   ticket post(const program& p, const contribution& contribution) {
     const ticket t{.sequence = sequence_++, .base = base_, .pieces = 1};
     base_ += static_cast<std::uint32_t>(p.fused ? 1 : std::max(1, p.rounds()));
@@ -110,20 +118,13 @@ class cuda_peer_channel {
 
   /// The fused all-reduce of gradients: this rank's slice, in all ranks' buffers.
   bool reduce(const ticket& t, const deadline& until) {
-    for (int peer = 0; peer < peers_.size(); ++peer)
-      if (!peers_.posted(peer, t, until)) return false;
-    const detail::peers::pass inside(peers_);
-    views_.clear();
-    for (int peer = 0; peer < peers_.size(); ++peer) {
-      await_posted(peer, t);
-      views_.push_back(peers_.lent(peer, t));
-      scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
-    }
-    const buffer_view& own = peers_.lent(t);
-    stream_->mean(views_, scales_, {cut(own, peers_.size(), peers_.rank()), cut(own, peers_.size(), peers_.rank() + 1)},
-                  {.value = total_weight(t)});
-    raise(t.base + 1);
-    return true;
+    return pass_over_all(t, until, [&] {
+      for (int peer = 0; peer < peers_.size(); ++peer)
+        scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
+      const buffer_view& own = peers_.lent(t);
+      stream_->mean(views_, scales_, {cut(own, peers_.size(), peers_.rank()), cut(own, peers_.size(), peers_.rank() + 1)},
+                    {.value = total_weight(t)});
+    });
   }
 
   /// Copies the root's elements into every rank's buffer.
@@ -137,27 +138,41 @@ class cuda_peer_channel {
       return true;
     }
     for (int peer = 0; peer < peers_.size(); ++peer)
-      if (peer != root && (!peers_.posted(peer, t, until) || !peers_.passed(peer, t.base + 1, until))) return false;
-    for (int peer = 0; peer < peers_.size(); ++peer)
-      if (peer != root) await_tick(peer, t.base + 1);
+      if (!peers_.posted(peer, t, until)) return false;
     raise(t.base + 1);
-    return true;
+    return all_through(t.base + 1, until);
+  }
+
+  /// `part` becomes the canonical tree over what lies at this rank's place in all ranks' buffers.
+  bool reduce_scatter(const ticket& t, const extent& part, const deadline& until) {
+    const bool passed = pass_over_all(t, until, [&] {
+      const std::size_t first = part.count * static_cast<std::size_t>(peers_.rank());
+      const extent own{part.data, first, part.count};
+      stream_->join({peers_.lent(t).type, std::span(&own, 1)}, views_, {first, first + part.count});
+    });
+    return passed && all_through(t.base + 1, until);
+  }
+
+  /// `all` becomes every rank's buffer, by rank.
+  bool all_gather(const ticket& t, const extent& all, const deadline& until) {
+    const bool passed = pass_over_all(t, until, [&] {
+      const dtype type = peers_.lent(t).type;
+      for (std::size_t peer = 0; peer < views_.size(); ++peer) {
+        const extent& theirs = views_[peer].extents[0];
+        const extent to{all.data + peer * views_[peer].bytes(), 0, theirs.count};
+        if (to.data != theirs.data) stream_->copy({type, std::span(&to, 1)}, views_[peer]);
+      }
+    });
+    return passed && all_through(t.base + 1, until);
   }
 
   /// True: what this rank's stream is given from now on comes after the last use that peers make of the buffer.
   bool drain(const program& p, const ticket& t, const deadline& until) {
-    const auto each = [&](const auto& f) {
-      if (p.fused) {
-        for (int peer = 0; peer < peers_.size(); ++peer)
-          if (!f(peer, t.base + 1)) return false;
-      } else {
-        for (const hazard& reader : p.readers)
-          if (!f(reader.peer, tick(t, reader.round))) return false;
-      }
-      return true;
-    };
-    if (!each([&](int peer, std::uint32_t target) { return peers_.passed(peer, target, until); })) return false;
-    return each([&](int peer, std::uint32_t target) { return await_tick(peer, target), true; });
+    if (p.fused) return all_through(t.base + 1, until);
+    for (const hazard& reader : p.readers)
+      if (!peers_.passed(reader.peer, tick(t, reader.round), until)) return false;
+    for (const hazard& reader : p.readers) await_tick(reader.peer, tick(t, reader.round));
+    return true;
   }
 
   /// Known to the host as soon as all ranks have posted.
@@ -209,6 +224,30 @@ class cuda_peer_channel {
   void raise(std::uint32_t target) {
     event_of(lane_of(peers_.rank()).progress, target).record(stream_->native());
     peers_.mine().progress.raise(target);
+  }
+
+  // A pass in which this rank's stream reads all ranks' buffers, which are views_ meanwhile.
+  template <class F>
+  bool pass_over_all(const ticket& t, const deadline& until, F&& enqueue) {
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (!peers_.posted(peer, t, until)) return false;
+    const detail::peers::pass inside(peers_);
+    views_.clear();
+    for (int peer = 0; peer < peers_.size(); ++peer) {
+      await_posted(peer, t);
+      views_.push_back(peers_.lent(peer, t));
+    }
+    enqueue();
+    raise(t.base + 1);
+    return true;
+  }
+
+  // True: this rank's stream goes on when all ranks' have come so far.
+  bool all_through(std::uint32_t target, const deadline& until) {
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (!peers_.passed(peer, target, until)) return false;
+    for (int peer = 0; peer < peers_.size(); ++peer) await_tick(peer, target);
+    return true;
   }
 
   // The slot's scratch. The collective that had it was drained before this one was posted, so this stream comes after its readers.

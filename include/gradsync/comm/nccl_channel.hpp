@@ -11,8 +11,8 @@
 /// canonical tree. It stays there for whoever divides, and is copied to the host for `total_weight`.
 ///
 /// Since posts are made in the same order on all ranks, so are NCCL's calls, whatever threads then drive the rounds: there is nothing left
-/// to drive. All of it can be captured in a CUDA graph, once a first collective of that size has made its staging memory; the weight that
-/// was posted then is part of the graph.
+/// to drive. All of it can be captured in a CUDA graph, once an update that was not has made its staging memory. What the host gives is
+/// frozen in the graph, so a weight other than 1 is refused: it would be that of every launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -33,6 +33,7 @@
 #include "gradsync/comm/program.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/cuda/capture.hpp"
 #include "gradsync/cuda/memory.hpp"
 #include "gradsync/cuda/stream.hpp"
 
@@ -61,7 +62,18 @@ class nccl_channel {
 
   cuda_stream& stream() { return *stream_; }
 
+  /// `usage_error` if `user` is being captured and a collective of this weight can't be: frozen in a graph, it would be that of every launch.
+  void check_capture(cudaStream_t user, double weight) const {
+    if (size_ == 1 || !is_capturing(user)) return;
+    const auto refuse = [&](const std::string& why) { throw usage_error(why, link_->outcome().at(link_->rank())); };
+    if (weight != 1)
+      refuse("the weight " + std::to_string(weight) +
+             " would be frozen in the CUDA graph that is being captured, for all its launches; capture steps of weight 1");
+    if (sequence_ == 0) refuse("the first step, and the first one of a new plan, makes memory and waits; capture one after it");
+  }
+
   ticket post(const program& p, const contribution& mine) {
+    if (mine.part == 0) check_capture(stream_->native(), mine.weight);
     const ticket t{.sequence = sequence_++, .base = 0, .pieces = 1};
     const detail::nccl_request request{p.fused ? "ncclAllReduce" : p.name.c_str(), mine.buffer.count(), mine.buffer.type};
     weighs_ = mine.part == 0;
@@ -227,7 +239,7 @@ class nccl_channel {
     }
     const std::size_t bytes = rounded_up(p.scratch_bytes(buffer)) + most;
     if (bytes <= capacity_) return;
-    if (detail::is_capturing(stream_->native()))
+    if (is_capturing(stream_->native()))
       throw usage_error(p.name + " has no staging memory of " + std::to_string(bytes) +
                             " bytes yet, and none can be made during a graph's capture; run one step before you capture",
                         link_->outcome().at(link_->rank()));

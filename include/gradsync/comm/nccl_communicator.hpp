@@ -37,6 +37,7 @@
 #include "gradsync/comm/nccl_start.hpp"
 #include "gradsync/comm/nccl_values.hpp"
 #include "gradsync/comm/nccl_world.hpp"
+#include "gradsync/comm/parts.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/deadline.hpp"
@@ -92,8 +93,8 @@ class nccl_communicator {
   }
 
   /// The stream that computes, where marks name none: at first the device's legacy default stream.
-  cudaStream_t compute_stream() const { return compute_; }
-  void compute_on(cudaStream_t stream) { compute_ = stream; }
+  cudaStream_t compute_stream() const { return link_->compute_stream(); }
+  void compute_on(cudaStream_t stream) { link_->compute_on(stream); }
 
   /// A channel for up to `slots` collectives at a time.
   nccl_channel open(std::size_t slots) {
@@ -170,11 +171,27 @@ class nccl_communicator {
     failing_all([&] { values_->broadcast(values, root, {"broadcast on the device", values.count(), values.type, root}); });
   }
 
+  /// Adds, in device memory, all ranks' elements of `all`: `part` becomes the sum of those at this rank's place, in an order of NCCL's own.
+  /// `all` has size() times as many elements, in one piece; `part` lies elsewhere or at its own place there. Comes after all that the
+  /// device has been given so far; blocks. `usage_error` if the two don't fit.
+  void reduce_scatter(const buffer_view& part, const buffer_view& all) {
+    const auto [from, to] = detail::expect_parts("reduce_scatter", all, part, size(), place_of(rank()));
+    failing_all([&, &from = from, &to = to] { values_->reduce_scatter(to, from, all.type, {"reduce_scatter", all.count(), all.type}); });
+  }
+  /// `all` becomes every rank's `part`, by rank, in device memory. The rest as in reduce_scatter.
+  void all_gather(const buffer_view& all, const buffer_view& part) {
+    const auto [to, from] = detail::expect_parts("all_gather", all, part, size(), place_of(rank()));
+    failing_all([&, &from = from, &to = to] { values_->all_gather(to, from, all.type, {"all_gather", all.count(), all.type}); });
+  }
+
   /// Returns when every rank has called it.
   void barrier() {
     std::uint8_t none = 0;
     failing_all([&] { values_->combine(std::span<std::uint8_t>(&none, 1), reduce_op::max, {"barrier", 1, dtype::uint8}); });
   }
+
+  /// `usage_error`, in which `what` waits for the device, while a stream of this communicator or the compute stream is being captured.
+  void refuse_capture(const std::string& what) const { link_->refuse_capture(what); }
 
   /// Has what `stream` has been given so far, such as the launch of a graph, watched: it has the deadline to be done.
   void watch(cudaStream_t stream, const std::string& what) { link_->watchdog()->watch(stream, {what, 0, nullptr}); }
@@ -236,22 +253,10 @@ class nccl_communicator {
     }
   }
 
-  // Closes the communicator when its owner goes, whoever else still has a part of it.
-  struct end_of_link {
-    std::shared_ptr<detail::nccl_link> link;
-    explicit end_of_link(std::shared_ptr<detail::nccl_link> of) : link(std::move(of)) {}
-    end_of_link(end_of_link&&) = default;
-    end_of_link& operator=(end_of_link&&) = default;
-    ~end_of_link() {
-      if (link != nullptr) link->close_or_print();
-    }
-  };
-
   std::shared_ptr<detail::nccl_link> link_;
-  end_of_link end_;
+  detail::end_of_link end_;
   std::unique_ptr<detail::nccl_values> values_;
   std::vector<nccl_slab_description> slabs_;
-  cudaStream_t compute_ = nullptr;
   std::size_t meetings_ = 0;
 };
 

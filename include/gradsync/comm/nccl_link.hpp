@@ -29,17 +29,11 @@
 #include "gradsync/comm/nccl_watchdog.hpp"
 #include "gradsync/comm/nccl_world.hpp"
 #include "gradsync/core/error.hpp"
+#include "gradsync/cuda/capture.hpp"
 #include "gradsync/cuda/device.hpp"
 #include "gradsync/cuda/stream.hpp"
 
 namespace gradsync::detail {
-
-/// Whether the stream is being captured; false too where that cannot be known, as for the legacy stream during another's capture.
-inline bool is_capturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
-}
 
 /// One config for all communicators: blocking, with both numbers of thread blocks or none, since NCCL refuses one of them alone.
 inline ncclConfig_t nccl_config(const nccl_options& options) {
@@ -107,18 +101,32 @@ class nccl_link {
     std::erase_if(streams_, [](const auto& one) { return one.expired(); });
     streams_.push_back(std::move(stream));
   }
+  /// And the one where the user computes, unless he says otherwise.
+  cudaStream_t compute_stream() const { return compute_; }
+  void compute_on(cudaStream_t stream) { compute_ = stream; }
+
   /// `usage_error` while one of them is being captured.
   void refuse_capture(const std::string& what) const {
+    if (is_capturing(compute_)) refuse(what);
     for (const auto& one : streams_)
-      if (const auto stream = one.lock(); stream != nullptr && is_capturing(stream->native()))
-        throw usage_error(what + " waits for the device, which the capture of a CUDA graph does not allow; call it before or after",
-                          outcome().at(rank_));
+      if (const auto stream = one.lock(); stream != nullptr && is_capturing(stream->native())) refuse(what);
+  }
+
+  /// Blocks until the device has done all that it has been given. `usage_error` where any capture does not allow it.
+  void synchronize_device(const std::string& what) const {
+    const cudaError_t code = cudaDeviceSynchronize();
+    if (blames_capture(code)) {
+      cudaGetLastError();
+      refuse(what);
+    }
+    gradsync::check(code, "cudaDeviceSynchronize");
   }
 
   /// Before memory is given back, and after a failure: returns when the device has done all that the stream was given. Where that takes
   /// longer than a deadline, it says so on the error output and returns.
   void settle(cuda_stream& stream) noexcept {
     try {
+      const uncaptured meanwhile;
       const auto until = std::chrono::steady_clock::now() + dog_->patience();
       bool done = dog_->quiesce();
       const cudaStream_t native = stream.native();
@@ -134,6 +142,7 @@ class nccl_link {
 
   /// Blocks until all that is watched on the stream is done. Throws as `check`.
   void await(cudaStream_t stream) {
+    const uncaptured meanwhile;
     located([&] { dog_->await(stream); });
   }
 
@@ -223,6 +232,11 @@ class nccl_link {
     locating([&] { return outcome().at(rank_); }, f);
   }
 
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw usage_error(what + " waits for the device, which the capture of a CUDA graph does not allow; call it before or after",
+                      outcome().at(rank_));
+  }
+
   void deregister([[maybe_unused]] const registered& one) const {
 #if NCCL_VERSION_CODE >= 22700
     if (one.how == nccl_registration::window) static_cast<void>(ncclCommWindowDeregister(comm_, one.window));
@@ -264,8 +278,21 @@ class nccl_link {
   std::shared_ptr<std::atomic<int>> graphs_;
   std::vector<registered> registered_;
   std::vector<std::weak_ptr<cuda_stream>> streams_;
+  cudaStream_t compute_ = nullptr;
   std::uint64_t requests_ = 0;
   unsigned long long last_capture_ = 0;
+};
+
+/// Closes the communicator when its owner goes, whoever else still has a part of it.
+struct end_of_link {
+  explicit end_of_link(std::shared_ptr<nccl_link> of) : link(std::move(of)) {}
+  end_of_link(end_of_link&&) = default;
+  end_of_link& operator=(end_of_link&&) = default;
+  ~end_of_link() {
+    if (link != nullptr) link->close_or_print();
+  }
+
+  std::shared_ptr<nccl_link> link;
 };
 
 }  // namespace gradsync::detail

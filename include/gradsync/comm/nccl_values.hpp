@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// A user's own values over NCCL: sums, minima, maxima and broadcasts of host memory, staged through the device. They block.
+/// A user's own values over NCCL: sums, minima, maxima and broadcasts of host memory, staged through the device; and broadcasts, sums and
+/// gatherings of device memory. They block.
 ///
 /// Each call begins by gathering a block of 256 bytes of every rank: what it calls, and its values as far as they fit. So ranks that
 /// disagree find out, also where they are processes, and a small call takes one round. Values are combined on the host, in the canonical
@@ -89,8 +90,7 @@ class nccl_values {
   /// The root's elements of device memory for every rank, in whatever pieces each keeps them. What the device has been given so far comes
   /// first.
   void broadcast(const buffer_view& values, int root, const nccl_request& request) {
-    meet(request, {});
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // values are made on streams that nobody has named
+    begin_on_device(request);
     const std::size_t width = size_of(values.type), most = tile_ / width, count = values.count();
     for (std::size_t first = 0; first < count; first += most) {
       const std::size_t n = std::min(most, count - first);
@@ -103,8 +103,30 @@ class nccl_values {
     await(request);
   }
 
+  /// `part` becomes the sum of what lies at this rank's place in every rank's `all`. Both contiguous.
+  void reduce_scatter(const extent& part, const extent& all, dtype type, const nccl_request& request) {
+    begin_on_device(request);
+    check(ncclReduceScatter(all.data, part.data, part.count, nccl_type(type), ncclSum, link_->native(), stream_->native()),
+          "ncclReduceScatter");
+    await(request);
+  }
+
+  /// `all` becomes every rank's `part`, by rank. Both contiguous.
+  void all_gather(const extent& all, const extent& part, dtype type, const nccl_request& request) {
+    begin_on_device(request);
+    check(ncclAllGather(part.data, all.data, part.count * size_of(type), ncclUint8, link_->native(), stream_->native()), "ncclAllGather");
+    await(request);
+  }
+
  private:
   static constexpr std::size_t block_bytes = 256;
+
+  // Values on the device are made on streams that nobody has named.
+  void begin_on_device(const nccl_request& request) {
+    link_->refuse_capture(request.what);
+    link_->synchronize_device(request.what);
+    meet(request, {});
+  }
 
   static constexpr std::size_t room = block_bytes - sizeof(nccl_request);
   static_assert(sizeof(nccl_request) % 8 == 0 && std::is_trivially_copyable_v<nccl_request>);

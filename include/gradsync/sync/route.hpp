@@ -39,10 +39,15 @@ class route {
   void take(std::size_t parameter, const handle& user) {
     if (!window_->reads()) return;
     const memory grad = gradient(parameter);
+    bool new_writer = false;
+    if constexpr (stream_type::asynchronous) {
+      new_writer = std::find(writers_.begin(), writers_.end(), user) == writers_.end();
+      if (new_writer) check_capture(user);
+    }
     const gradient_move way{grad, window_->last() ? storage_->place(parameter, grad) : memory{}};
     if constexpr (stream_type::asynchronous) {
       taken_[parameter] = way;
-      if (std::find(writers_.begin(), writers_.end(), user) == writers_.end()) writers_.push_back(user);
+      if (new_writer) writers_.push_back(user);
     } else move(parameter, way);
   }
 
@@ -82,6 +87,12 @@ class route {
   };
 
   stream_type& stream() { return reducer_->stream(); }
+
+  // A stream that is being captured in a graph: `usage_error` where this update can't be.
+  void check_capture(const handle& user) const {
+    const double weight = window_->step().weight.value();
+    if constexpr (requires { reducer_->channel().check_capture(user, weight); }) reducer_->channel().check_capture(user, weight);
+  }
 
   // All that streams of the user's have been given up to now, so all gradients that were marked up to now.
   void wait_for_writers() {

@@ -41,4 +41,10 @@ void broadcast_values(Communicator& comm, series_view<parameter> parameters, ser
         });
 }
 
+/// `usage_error` while work of the device's is being captured in a graph, which `call` would wait for.
+template <transport Communicator>
+void refuse_capture(const Communicator& comm, const char* call) {
+  if constexpr (requires { comm.refuse_capture(call); }) comm.refuse_capture(call);
+}
+
 }  // namespace gradsync
