@@ -15,8 +15,7 @@
 /// size meanwhile, and `begin()` finds out if they do. A gradient belongs to the library from its mark until `finish()` returns. An update
 /// is one or more micro-steps (see sync/step.hpp); ranks may differ in their number of `more` micro-steps, not of `last` ones.
 ///
-/// What the model marks as `state` (running statistics, frozen layers) is rank 0's at the start too, is never summed, and is rank 0's again
-/// after `broadcast_state()`.
+/// A model's `state` (running statistics, frozen layers) is never summed; it is rank 0's at the start and after `broadcast_state()`.
 ///
 /// On CUDA no call waits for the device once the model is there. Marks and `finish` may name the stream of the user's that they are about,
 /// else it is the communicator's `compute_stream()`. What a stream has been given up to a mark makes the gradient; what it is given after
@@ -44,6 +43,7 @@
 #include "gradsync/guard/watched_model.hpp"
 #include "gradsync/model/for_each_parameter.hpp"
 #include "gradsync/model/parameter.hpp"
+#include "gradsync/sync/driver.hpp"
 #include "gradsync/sync/options.hpp"
 #include "gradsync/sync/ready_order.hpp"
 #include "gradsync/sync/ready_tracker.hpp"
@@ -100,8 +100,7 @@ class synchronizer {
   }
 
   /// The gradient of a parameter is final for this micro-step. `part` is a parameter, its value or gradient, a layer, or the whole model.
-  /// Costs a lookup; closes a bucket at times; never waits for a peer. Where one parameter of a part is refused, those before it are
-  /// marked: put it right, and mark_all_ready() marks the rest.
+  /// Costs a lookup; never waits for a peer. Where a part is refused half way, put it right, and mark_all_ready() marks the rest of it.
   template <class Part>
   void mark_ready(Part& part) {
     mark_ready(part, comm().compute_stream());
@@ -211,9 +210,10 @@ class synchronizer {
   }
 
   synchronizer(const collective<Communicator>& sum, const synchronizer_options& options, watched_model<Model>&& model)
-      : options_(decided(options, Communicator::peer_addressable ? layout::in_place : layout::packed)), sum_(sum), model_(std::move(model)),
-        parameters_(model_.parameters()), plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps_of(options_)))),
-        index_(parameters_), tracker_(*plan_, parameters_), window_(options.accumulation, parameters_),
+      : options_(decided(expect_driver(sum.communicator(), options), Communicator::peer_addressable ? layout::in_place : layout::packed)),
+        sum_(sum), model_(std::move(model)), parameters_(model_.parameters()),
+        plan_(std::make_unique<bucket_plan>(make_plan(parameters_, caps_of(options_)))), index_(parameters_), tracker_(*plan_, parameters_),
+        window_(options.accumulation, parameters_),
         storage_(on_rank(sum, [&] { return bucket_storage(agreed(), parameters_, options_.layout, memory_for_sums()); })),
         reducer_(sum_, *plan_, parameters_, storage_, options.progress), route_(parameters_, window_, storage_, reducer_),
         order_(replans(options_, sum_.reproducibility()) ? parameters_.size() : 0) {

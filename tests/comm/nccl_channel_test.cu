@@ -193,7 +193,7 @@ TEST_CASE("what a strategy has no staging memory for yet cannot be captured") {
     begin();
     CHECK_THROWS_WITH_AS(channel.post(p, {.buffer = gradient.view(), .weight = 1}),
                          doctest::Contains("ring has no staging memory of 1024 bytes yet"), usage_error);
-    CHECK_THROWS_WITH_AS(channel.post(p, {.buffer = smaller.view(), .weight = 3}),
+    CHECK_THROWS_WITH_AS(channel.check_capture(user.native(), 3),
                          doctest::Contains("the weight 3.000000 would be frozen in the CUDA graph"), usage_error);
     end();
   });

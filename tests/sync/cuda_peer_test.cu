@@ -15,26 +15,11 @@
 #include "gradsync/collective/ring.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/synchronizer.hpp"
+#include "tests/cuda/device_tensor.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
 using namespace gradsync;
-
-namespace {
-
-// Somebody's tensor in device memory.
-struct device_array {
-  explicit device_array(std::size_t n) : memory(device_memory(n * sizeof(float), current_device())), count(n) {}
-  std::shared_ptr<std::byte> memory;
-  std::size_t count;
-};
-
-}  // namespace
-
-template <>
-struct gradsync::parameter_access<device_array> {
-  static constexpr auto space = memory_space::cuda;
-  static std::span<float> value(device_array& a) { return {reinterpret_cast<float*>(a.memory.get()), a.count}; }
-};
+using tests::device_tensor;
 
 namespace {
 
@@ -56,13 +41,13 @@ float gradient(int rank, int update, std::size_t i) {
 // How a rank's tensors are written and read, on the stream where it computes.
 void write(std::vector<float>& to, const std::vector<float>& from, std::vector<std::shared_ptr<std::byte>>&) { to = from; }
 std::vector<float> read(const std::vector<float>& from) { return from; }
-void write(device_array& to, const std::vector<float>& from, std::vector<std::shared_ptr<std::byte>>& lent) {
+void write(device_tensor& to, const std::vector<float>& from, std::vector<std::shared_ptr<std::byte>>& lent) {
   lent.push_back(pinned_memory(from.size() * sizeof(float)));  // until the stream has read it
   std::memcpy(lent.back().get(), from.data(), from.size() * sizeof(float));
   check(cudaMemcpyAsync(to.memory.get(), lent.back().get(), from.size() * sizeof(float), cudaMemcpyHostToDevice, nullptr),
         "cudaMemcpyAsync");
 }
-std::vector<float> read(const device_array& from) {
+std::vector<float> read(const device_tensor& from) {
   const auto to = pinned_memory(from.count * sizeof(float));
   check(cudaMemcpyAsync(to.get(), from.memory.get(), from.count * sizeof(float), cudaMemcpyDeviceToHost, nullptr), "cudaMemcpyAsync");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
@@ -110,7 +95,7 @@ void same_as_threads(const Sum& strategy, int ranks, const std::vector<int>& dev
   for (unsigned seed = 1; seed <= 25; ++seed) {
     standin::seed(seed);
     cuda_peer_group(ranks, devices).run([&](cuda_peer_communicator& comm) {
-      const bool same = train<device_array>(comm, strategy, how) == wanted;
+      const bool same = train<device_tensor>(comm, strategy, how) == wanted;
       CHECK_MESSAGE(same, "rank ", comm.rank(), " of ", ranks, ", seed ", seed, ", layout ", static_cast<int>(how));
     });
   }
@@ -127,4 +112,35 @@ TEST_CASE("ranks on CUDA devices end with the bits of ranks on the host") {
     same_as_threads(recursive_doubling{}, 3, {0, 1, 2}, how);
     same_as_threads(ring{}, 3, {0}, how);
   }
+}
+
+TEST_CASE("steps between CUDA peers can't be captured, and say so before anything is lost") {
+  cuda_peer_group(2).run([](cuda_peer_communicator& comm) {
+    model<device_tensor> net;
+    synchronizer sync{net, comm};
+    cuda_stream user(comm.device());
+    for (int update = 0; update < 2; ++update) {
+      check(cudaStreamBeginCapture(user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      CHECK_THROWS_WITH_AS(sync.mark_ready(net.third, user.native()),
+                           doctest::Contains("ranks of a cuda_peer_group meet on the host, so no CUDA graph can capture their steps"),
+                           usage_error);
+      cudaGraph_t graph = nullptr;
+      check(cudaStreamEndCapture(user.native(), &graph), "cudaStreamEndCapture");
+      check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+      sync.mark_all_ready(user.native());
+      CHECK(sync.finish(user.native()).updated);
+    }
+  });
+}
+
+TEST_CASE("a thread that drives the device's collectives is refused before anything is allocated") {
+  cuda_peer_group(2).run([](cuda_peer_communicator& comm) {
+    model<device_tensor> net;
+    const std::size_t before = standin::alive().size();
+    CHECK_THROWS_WITH_AS((synchronizer{net, comm, {.progress = progress::thread}}),
+                         doctest::Contains("progress::thread is not to be had here: the device drives its collectives itself"),
+                         usage_error);
+    CHECK(standin::alive().size() == before);
+    comm.barrier();
+  });
 }

@@ -16,34 +16,18 @@
 
 #include "gradsync/gradsync.hpp"
 #include "tests/comm/nccl_ranks.hpp"
+#include "tests/cuda/device_tensor.hpp"
 #include "tests/laws/scattered.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;
+using tests::device_tensor;
 using tests::on_gpus;
 
 namespace {
 
-struct device_floats {
-  std::shared_ptr<std::byte> memory;
-  std::size_t count = 0;
-
-  explicit device_floats(std::size_t n = 0) : memory(device_memory(n * sizeof(float), current_device())), count(n) {}
-  float* data() const { return reinterpret_cast<float*>(memory.get()); }
-};
-
-}  // namespace
-
-template <>
-struct gradsync::parameter_access<device_floats> {
-  static constexpr auto space = gradsync::memory_space::cuda;
-  static std::span<float> value(device_floats& f) { return {f.data(), f.count}; }
-};
-
-namespace {
-
 struct device_param {
-  device_floats value, grad;
+  device_tensor value, grad;
 };
 struct device_model {
   std::vector<device_param> layer;
@@ -98,7 +82,7 @@ void train_on_gpus(nccl_communicator& comm, const Rule& rule, const training& t,
                    synchronizer_options options = {.bucket_bytes = 8000}) {
   device_model net;
   for (const std::size_t n : counts) {
-    net.layer.push_back({device_floats(n), device_floats(n)});
+    net.layer.push_back({device_tensor(n), device_tensor(n)});
     const std::vector<float> values(n, static_cast<float>(comm.rank() + 1));
     check(cudaMemcpy(net.layer.back().value.data(), values.data(), n * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
@@ -172,7 +156,7 @@ TEST_CASE("with NCCL's own all-reduce, N ranks are one rank on the joined batch 
 TEST_CASE("Σw is known where somebody asks for it") {
   on_gpus(3, [](auto& comm) {
     device_model net{.layer = {}};
-    net.layer.push_back({device_floats(10), device_floats(10)});
+    net.layer.push_back({device_tensor(10), device_tensor(10)});
     synchronizer sync{net, comm};
     sync.begin({.weight = comm.rank() + 1});
     sync.mark_all_ready();
@@ -180,5 +164,144 @@ TEST_CASE("Σw is known where somebody asks for it") {
     CHECK(sync.total_weight() == 6);
     sync.contribute_nothing();
     CHECK(sync.total_weight() == 0);
+  });
+}
+
+namespace {
+
+// What a CUDA graph has captured of `f`, which is given the stream.
+template <class F>
+cudaGraphExec_t captured(cudaStream_t user, F&& f) {
+  check(cudaStreamBeginCapture(user, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  f(user);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamEndCapture(user, &graph), "cudaStreamEndCapture");
+  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  return executable;
+}
+
+void set(const device_tensor& t, float value, cudaStream_t stream) {
+  const std::vector<float> all(t.count, value);
+  check(cudaMemcpyAsync(t.data(), all.data(), t.count * sizeof(float), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+bool all_are(const device_tensor& t, float value) {
+  std::vector<float> got(t.count);
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaMemcpy(got.data(), t.data(), got.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return got == std::vector<float>(t.count, value);
+}
+
+// A model of ones, and what is done to it: integers, whose sums are exact.
+struct captured_training {
+  explicit captured_training(nccl_communicator& on) : comm(on), user(on.device()) {
+    for (const std::size_t n : counts) net.layer.push_back({device_tensor(n), device_tensor(n)});
+  }
+  void backward(float value) {
+    for (auto& layer : net.layer) set(layer.grad, value + static_cast<float>(2 * comm.rank()), user.native());
+  }
+  template <class Sync>
+  void mark_and_finish(Sync& sync) {
+    for (std::size_t i = counts.size(); i-- > 0;) sync.mark_ready(net.layer[i], user.native());
+    sync.finish(user.native());
+  }
+  template <class F>
+  void capture_nothing(F&& f) {
+    check(cudaGraphExecDestroy(captured(user.native(), f)), "cudaGraphExecDestroy");
+  }
+  void launch(cudaGraphExec_t step, float value) {
+    backward(value);
+    check(cudaGraphLaunch(step, user.native()), "cudaGraphLaunch");
+    comm.watch(user.native(), "graph");
+    for (const auto& layer : net.layer) CHECK(all_are(layer.grad, value + 1));
+  }
+
+  nccl_communicator& comm;
+  device_model net;
+  cuda_stream user;
+};
+
+}  // namespace
+
+TEST_CASE("a whole step of the synchronizer is captured in a CUDA graph, and each launch does it anew") {
+  unsigned seed = 900;
+  const auto replays = [&](const auto& rule, micro_step first) {
+    on_gpus(
+        2,
+        [&](nccl_communicator& comm) {
+          captured_training t(comm);
+          synchronizer sync{t.net, collective{comm, rule}, {.bucket_bytes = 8000}};
+          for (int update = 0; update < 2; ++update) {
+            t.backward(1);
+            t.mark_and_finish(sync);
+          }
+          const cudaGraphExec_t step = captured(t.user.native(), [&](cudaStream_t) {
+            if (first == micro_step::more) {
+              sync.begin({.micro_step = micro_step::more});  // makes memory for partial sums, which the capture does not mind
+              t.mark_and_finish(sync);
+            }
+            t.mark_and_finish(sync);
+          });
+          CHECK(comm.graphs_alive() == 1);
+          for (const float value : {10.0f, 20.0f, 30.0f}) t.launch(step, value);
+          CHECK(sync.total_weight() == (first == micro_step::more ? 4 : 2));
+          check(cudaGraphExecDestroy(step), "cudaGraphExecDestroy");
+        },
+        {}, ++seed);
+  };
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    replays(native{}, micro_step::last);
+    replays(ring{}, micro_step::last);
+    replays(halving_doubling{}, micro_step::more);
+  }
+}
+
+TEST_CASE("what a captured step can't hold is refused by name, and the group lives on") {
+  on_gpus(2, [](nccl_communicator& comm) {
+    captured_training t(comm);
+    synchronizer sync{t.net, comm, {.bucket_bytes = 8000}};
+    t.backward(1);
+    t.capture_nothing([&](cudaStream_t s) {
+      CHECK_THROWS_WITH_AS(
+          sync.mark_ready(t.net.layer[1], s),
+          doctest::Contains("the first step, and the first one of a new plan, makes memory and waits; capture one after it"), usage_error);
+    });
+    for (int update = 0; update < 2; ++update) t.mark_and_finish(sync);
+    sync.begin({.weight = 3});
+    t.capture_nothing([&](cudaStream_t s) {
+      CHECK_THROWS_WITH_AS(sync.mark_ready(t.net.layer[1], s),
+                           doctest::Contains("the weight 3.000000 would be frozen in the CUDA graph that is being captured"), usage_error);
+    });
+    t.backward(4);
+    t.mark_and_finish(sync);
+    CHECK(sync.total_weight() == 6);
+    for (const auto& layer : t.net.layer) CHECK(all_are(layer.grad, 5));
+    t.capture_nothing([&](cudaStream_t) {
+      t.mark_and_finish(sync);
+      CHECK_THROWS_WITH_AS(sync.total_weight(), doctest::Contains("total_weight() waits for the device"), usage_error);
+      CHECK_THROWS_WITH_AS(sync.broadcast_state(), doctest::Contains("broadcast_state() waits for the device"), usage_error);
+    });
+    check(cudaStreamBeginCapture(t.user.native(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    CHECK_THROWS_WITH_AS(sync.broadcast_state(), doctest::Contains("broadcast_state() waits for the device"), usage_error);
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamEndCapture(t.user.native(), &graph) == cudaErrorStreamCaptureInvalidated);
+    cudaGetLastError();
+    CHECK_FALSE(comm.failed());
+    sync.broadcast_state();
+    t.mark_and_finish(sync);
+  });
+}
+
+TEST_CASE("a thread that drives the device's collectives is refused before memory is made for them") {
+  on_gpus(2, [](nccl_communicator& comm) {
+    captured_training t(comm);
+    CHECK_THROWS_WITH_AS((synchronizer{t.net, comm, {.progress = progress::thread}}),
+                         doctest::Contains("progress::thread is not to be had here: the device drives its collectives itself"),
+                         usage_error);
+    CHECK(comm.describe().find("bytes from") == comm.describe().npos);
+    comm.barrier();
   });
 }

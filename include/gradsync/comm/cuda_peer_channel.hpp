@@ -119,8 +119,7 @@ class cuda_peer_channel {
   /// The fused all-reduce of gradients: this rank's slice, in all ranks' buffers.
   bool reduce(const ticket& t, const deadline& until) {
     return pass_over_all(t, until, [&] {
-      for (int peer = 0; peer < peers_.size(); ++peer)
-        scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
+      for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
       const buffer_view& own = peers_.lent(t);
       stream_->mean(views_, scales_, {cut(own, peers_.size(), peers_.rank()), cut(own, peers_.size(), peers_.rank() + 1)},
                     {.value = total_weight(t)});

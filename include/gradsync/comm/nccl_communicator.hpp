@@ -87,6 +87,7 @@ class nccl_communicator {
   aligned_bytes allocate(std::size_t bytes) {
     link_->refuse_capture("allocate()");
     link_->check();
+    const uncaptured meanwhile;
     detail::nccl_slab slab = detail::make_slab(link_, bytes);
     if (bytes > 0) slabs_.push_back(slab.about);
     return {std::move(slab.data), bytes};
@@ -190,8 +191,8 @@ class nccl_communicator {
     failing_all([&] { values_->combine(std::span<std::uint8_t>(&none, 1), reduce_op::max, {"barrier", 1, dtype::uint8}); });
   }
 
-  /// `usage_error`, in which `what` waits for the device, while a stream of this communicator or the compute stream is being captured.
-  void refuse_capture(const std::string& what) const { link_->refuse_capture(what); }
+  /// Waits until the device is done with all that it has been given. `usage_error`, in the name of `what`, during a capture.
+  void refuse_capture(const std::string& what) const { link_->refuse_capture(what), link_->synchronize_device(what); }
 
   /// Has what `stream` has been given so far, such as the launch of a graph, watched: it has the deadline to be done.
   void watch(cudaStream_t stream, const std::string& what) { link_->watchdog()->watch(stream, {what, 0, nullptr}); }

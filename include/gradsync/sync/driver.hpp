@@ -31,4 +31,11 @@ bool wants_driver(const Communicator& comm, progress how) {
   return how == progress::thread || 2 * comm.size() <= usable_cpus();
 }
 
+/// The same options, unless such a thread is asked for where there can be none: before anything is made for it.
+template <transport Communicator>
+const synchronizer_options& expect_driver(const Communicator& comm, const synchronizer_options& options) {
+  static_cast<void>(wants_driver(comm, options.progress));
+  return options;
+}
+
 }  // namespace gradsync

@@ -41,7 +41,7 @@ void broadcast_values(Communicator& comm, series_view<parameter> parameters, ser
         });
 }
 
-/// `usage_error` while work of the device's is being captured in a graph, which `call` would wait for.
+/// `usage_error` while work of the device's is being captured in a graph, for which `call` would have to wait.
 template <transport Communicator>
 void refuse_capture(const Communicator& comm, const char* call) {
   if constexpr (requires { comm.refuse_capture(call); }) comm.refuse_capture(call);
