@@ -146,7 +146,7 @@ def _cuda_tests(files, rooms, exceptions):
     """The tests of .cu files: of each room, those that include the same party are one program, since nvcc compiles each source several times.
 
     Each file stands in a namespace of its own, as those of _joined_test, unless it is alone. What is built for a real device is a program by
-    itself.
+    itself. cu_tests has all of them in one, for those who build them once: the least there is to compile.
 
     Args:
       files: as for room_tests, .cu ones
@@ -167,8 +167,9 @@ def _cuda_tests(files, rooms, exceptions):
                 tags = own.get("tags", []),
                 deps = [":main", ":shared", _DOCTEST, "//:" + party],
             )
-    for (room, party), joined in programs.items():
-        name = "%s_%s_cu_tests" % (room, party)
+    programs = [("%s_%s_cu_tests" % (room, party), [party], rooms.get(room, {}).get("tags", []), joined) for (room, party), joined in programs.items()]
+    programs.append(("cu_tests", ["cuda_peer", "nccl"], ["manual"], files))
+    for name, parties, tags, joined in programs:
         source = joined[0]
         if len(joined) > 1:
             source = name + ".cu"
@@ -188,8 +189,9 @@ def _cuda_tests(files, rooms, exceptions):
             name = name,
             size = "large",
             srcs = [source],
-            tags = depset(["cpu:2", "nosan"] + rooms.get(room, {}).get("tags", [])).to_list(),
-            deps = [":main", ":shared", ":%s_files" % name, _DOCTEST, "//:%s_headers" % party] + ([":nccl_standin"] if party == "nccl" else []),
+            tags = depset(["cpu:2", "nosan"] + tags).to_list(),
+            deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + ["//:%s_headers" % party for party in parties] +
+                   ([":nccl_standin"] if "nccl" in parties else []),
         )
 
 def refused_tests(files):

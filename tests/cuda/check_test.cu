@@ -6,8 +6,6 @@
 
 #include <string>
 
-#include "gradsync/cuda/device.hpp"
-
 using namespace gradsync;
 
 namespace {
@@ -42,17 +40,4 @@ TEST_CASE("who asked for what there is not gets a usage_error, a device that fai
   } catch (const cuda_error& e) {
     CHECK(e.code == cudaErrorLaunchFailure);
   }
-}
-
-TEST_CASE("a thread speaks to another device for a scope only") {
-  REQUIRE(device_count() >= 2);
-  const int before = current_device();
-  {
-    const on_device there(1);
-    CHECK(current_device() == 1);
-    const on_device here(1);
-  }
-  CHECK(current_device() == before);
-  CHECK_THROWS_AS([] { const on_device nowhere(device_count()); }(), usage_error);
-  CHECK(current_device() == before);
 }

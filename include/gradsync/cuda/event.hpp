@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// A point in a stream's work that other streams, or the host, can wait for.
+/// A point in a stream's work that other streams can wait for, and the host can ask about.
 ///
 /// A wait means the last record before it, so an event may be recorded again while streams still wait for an earlier record of it. One that
 /// was never recorded delays nobody. It keeps no time, which makes it cheaper.
@@ -55,9 +55,6 @@ class cuda_event {
     check(code, "cudaEventQuery");
     return true;
   }
-
-  /// Blocks the host until the work before the last record is done.
-  void synchronize() const { check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
 
  private:
   cudaEvent_t event_ = nullptr;
