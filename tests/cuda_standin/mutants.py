@@ -123,7 +123,7 @@ def in_void_function(code, at):
 def statement_at(code, at):
     """(begin, end, free) of the expression statement around `at`, without its semicolon; None if it is something else."""
     begin, free = begin_of(code, at)
-    if begin > at:  # in the condition of an if
+    if begin > at or re.search(r"\brequires(?:\s*\([^()]*\))?\s*\{$", code[:begin].rstrip()):  # in the condition of an if, or of a concept
         return None
     end, depth = begin, 0
     while end < len(code) and not (code[end] == ";" and depth == 0):
@@ -243,7 +243,7 @@ class Programs:
         self.folder, self.jobs = folder, jobs
         cuda = os.environ.get("CUDA_PATH") or "/usr/local/cuda"
         nccl = os.environ.get("NCCL_HOME") or cuda
-        self.flags = ["-std=c++20", "-O0", "-g1", "-w", f"-I{folder}/include", "-Iinclude", "-I.", "-isystem", f"{cuda}/include",
+        self.flags = ["-std=c++20", "-O0", "-w", f"-I{folder}/include", "-Iinclude", "-I.", "-isystem", f"{cuda}/include",
                       "-isystem", f"{nccl}/include", "-DGRADSYNC_CUDA_STANDIN"]
 
     def compile(self, source, name):
