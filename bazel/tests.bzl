@@ -167,9 +167,10 @@ def _cuda_tests(files, rooms, exceptions):
                 tags = own.get("tags", []),
                 deps = [":main", ":shared", _DOCTEST, "//:" + party],
             )
-    programs = [("%s_%s_cu_tests" % (room, party), [party], rooms.get(room, {}).get("tags", []), joined) for (room, party), joined in programs.items()]
-    programs.append(("cu_tests", ["cuda_peer", "nccl"], ["manual"], files))
-    for name, parties, tags, joined in programs:
+    named = [("cu_tests", ["cuda_peer", "nccl"], ["manual"], files)]
+    for (room, party), joined in programs.items():
+        named.append(("%s_%s_cu_tests" % (room, party), [party], rooms.get(room, {}).get("tags", []), joined))
+    for name, parties, tags, joined in named:
         source = joined[0]
         if len(joined) > 1:
             source = name + ".cu"

@@ -31,6 +31,20 @@ TEST_CASE("memory of a device comes zeroed and aligned, and goes back to that de
   CHECK_THROWS_AS(device_memory(1, 1000), usage_error);
 }
 
+TEST_CASE("memory may be let go of while a stream still works in it") {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    standin::seed(seed);
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    auto memory = device_memory(1000, 0);
+    const auto from = pinned_memory(1000);
+    check(cudaMemcpyAsync(memory.get(), from.get(), 1000, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    memory.reset();
+    CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+    check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+}
+
 TEST_CASE("pinned memory is the host's own to read and write") {
   const auto memory = pinned_memory(100);
   for (std::size_t i = 0; i < 100; ++i) CHECK(memory.get()[i] == std::byte{});

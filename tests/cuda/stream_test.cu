@@ -194,6 +194,20 @@ TEST_CASE_TEMPLATE("several sources become their canonical tree in one pass, in 
   }
 }
 
+TEST_CASE("a number is assigned in the stream's order") {
+  cuda_stream s(0);
+  const auto there = device_memory(2 * sizeof(double), 0);
+  double* const at = reinterpret_cast<double*>(there.get());
+  s.assign(at, 2.5);
+  s.assign(at + 1, 3.5);
+  s.assign(at, 4.5);
+  settle(s.native());
+  double got[2] = {};
+  check(cudaMemcpy(got, at, sizeof got, cudaMemcpyDeviceToHost), "cudaMemcpy");
+  CHECK(got[0] == 4.5);
+  CHECK(got[1] == 3.5);
+}
+
 TEST_CASE("what is beyond one launch is refused") {
   cuda_stream s(0);
   floats a(4);

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "gradsync/comm/cuda_peer_channel.hpp"
-#include "gradsync/comm/parts.hpp"
 #include "gradsync/comm/thread_communicator.hpp"
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/comm/transport.hpp"
@@ -30,6 +29,7 @@
 #include "gradsync/core/memory_space.hpp"
 #include "gradsync/cuda/device.hpp"
 #include "gradsync/cuda/memory.hpp"
+#include "gradsync/cuda/parts.hpp"
 
 namespace gradsync {
 

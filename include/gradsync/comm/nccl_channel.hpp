@@ -62,7 +62,7 @@ class nccl_channel {
 
   cuda_stream& stream() { return *stream_; }
 
-  /// `usage_error` if `user` is being captured and a collective of this weight can't be: frozen in a graph, it would be that of every launch.
+  /// `usage_error` if `user` is being captured and a micro-step of this weight can't be.
   void check_capture(cudaStream_t user, double weight) const {
     if (size_ == 1 || !is_capturing(user)) return;
     const auto refuse = [&](const std::string& why) { throw usage_error(why, link_->outcome().at(link_->rank())); };

@@ -37,13 +37,13 @@
 #include "gradsync/comm/nccl_start.hpp"
 #include "gradsync/comm/nccl_values.hpp"
 #include "gradsync/comm/nccl_world.hpp"
-#include "gradsync/comm/parts.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/memory_space.hpp"
+#include "gradsync/cuda/parts.hpp"
 
 namespace gradsync {
 

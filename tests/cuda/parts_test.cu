@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
-#include "gradsync/comm/parts.hpp"
+#include "gradsync/cuda/parts.hpp"
 
 #include <doctest/doctest.h>
 
