@@ -23,7 +23,8 @@ TEST_CASE("a launch does its body once to each element of all runs, wherever the
       check(cudaMemcpy(there.get(), before.data(), 2 * room * sizeof(std::uint32_t), cudaMemcpyHostToDevice), "cudaMemcpy");
       auto* const words = reinterpret_cast<std::uint32_t*>(there.get());
       std::byte* const at[] = {reinterpret_cast<std::byte*>(words + off), reinterpret_cast<std::byte*>(words + room + off)};
-      run_list list{.runs = 0, .views = 2};
+      run_list list{};
+      list.views = 2;
       list.push<copy_body<std::uint32_t>>(at, n);
       launch_map(nullptr, copy_body<std::uint32_t>{}, list);
       check(cudaMemcpy(after.data(), there.get(), 2 * room * sizeof(std::uint32_t), cudaMemcpyDeviceToHost), "cudaMemcpy");
@@ -35,7 +36,9 @@ TEST_CASE("a launch does its body once to each element of all runs, wherever the
 
 TEST_CASE("nothing to do is no launch, and a stream of another device is refused") {
   standin::seed(0);
-  launch_map(nullptr, copy_body<std::uint32_t>{}, run_list{.runs = 0, .views = 2});
+  run_list nothing{};
+  nothing.views = 2;
+  launch_map(nullptr, copy_body<std::uint32_t>{}, nothing);
   CHECK(standin::executed().empty());
   cudaStream_t elsewhere = nullptr;
   {
@@ -44,7 +47,8 @@ TEST_CASE("nothing to do is no launch, and a stream of another device is refused
   }
   const auto memory = device_memory(64, 0);
   std::byte* const at[] = {memory.get(), memory.get() + 32};
-  run_list list{.runs = 0, .views = 2};
+  run_list list{};
+  list.views = 2;
   list.push<copy_body<std::uint32_t>>(at, 4);
   CHECK_THROWS_AS(launch_map(elsewhere, copy_body<std::uint32_t>{}, list), usage_error);
   check(cudaStreamDestroy(elsewhere), "cudaStreamDestroy");

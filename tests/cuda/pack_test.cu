@@ -13,8 +13,9 @@ namespace {
 template <class T>
 struct two_views {
   alignas(16) T to[16] = {}, from[16];
-  run_list list{.runs = 1, .views = 2};
+  run_list list{};
   two_views() {
+    list.runs = 1, list.views = 2;
     for (int i = 0; i < 16; ++i) from[i] = static_cast<T>(i + 1);
     list.at[0] = reinterpret_cast<std::byte*>(to);
     list.at[1] = reinterpret_cast<std::byte*>(from);

@@ -20,7 +20,8 @@ alignas(16) std::byte memory[64];
 
 // Views that begin so many bytes behind a border of 16.
 run_list list_of(std::size_t n, std::size_t to, std::size_t from) {
-  run_list list{.runs = 0, .views = 2};
+  run_list list{};
+  list.views = 2;
   std::byte* const at[] = {memory + to, memory + from};
   list.push<body>(at, n);
   return list;
@@ -55,7 +56,8 @@ TEST_CASE("views that never come to a border together are accessed one by one") 
 }
 
 TEST_CASE("a block finds the run that its tile belongs to") {
-  run_list list{.runs = 0, .views = 2};
+  run_list list{};
+  list.views = 2;
   std::byte* const at[] = {memory, memory + 16};
   std::vector<int> run_of_block;
   while (list.has_room()) {
@@ -70,7 +72,8 @@ TEST_CASE("a block finds the run that its tile belongs to") {
 }
 
 TEST_CASE("many views leave room for fewer runs") {
-  run_list list{.runs = 0, .views = 65};
+  run_list list{};
+  list.views = 65;
   std::vector<std::byte*> at(65, memory);
   while (list.has_room()) list.push<copy_body<std::uint32_t>>(at.data(), 1);
   CHECK(list.runs == most_pointers / 65);

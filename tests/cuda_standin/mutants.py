@@ -296,10 +296,10 @@ def reasons():
 
 
 def judge(programs, mutant, tests, usual):
-    """The first test that kills it, and how; None if all pass."""
+    """The first test that kills it, and how; None if all pass. A test that fails without it as well, since the machine is busy, says nothing."""
     for test in tests:
         verdict, _ = programs.run(test, mutant.number, 20 + 5 * usual[test])
-        if verdict != "passed":
+        if verdict != "passed" and programs.run(test, 0, 20 + 10 * usual[test])[0] == "passed":
             return f"{test}: {verdict}"
     return None
 

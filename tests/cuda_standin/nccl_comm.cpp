@@ -24,7 +24,8 @@ std::uint64_t operations_begun = 0;
 namespace {
 
 std::vector<std::string> all_faults;
-std::set<ncclComm*> communicators;  // never freed, so that a handle in use after its end is known for what it is
+// Never freed, so that a handle in use after its end is known for what it is.
+std::set<ncclComm*>& communicators = *new std::set<ncclComm*>;
 std::uint64_t dice = 1, ids_made = 0;
 
 // Where ranks wait for each other on the host.
