@@ -70,7 +70,7 @@ void expect_named(int signal, end_of_rank when, std::chrono::nanoseconds limit, 
 
 }  // namespace
 
-TEST_CASE("processes obey the laws of failure") { laws::failure_laws(over_forks); }
+TEST_CASE("processes obey the laws of failure") { laws::failure_laws(over_forks, {.one_in = 5}); }
 
 TEST_CASE("a process that is killed is named by all others, wherever it was") {
   for (const end_of_rank when : {end_of_rank::before_all, end_of_rank::before_run, end_of_rank::in_update})
