@@ -47,3 +47,17 @@ TEST_CASE("an endpoint can be moved, as a channel that has it is") {
   silent<host_stream> other = std::move(one);
   CHECK(other.arrived(0, deadline::poll()));
 }
+
+TEST_CASE("a message longer than MPI can count travels in parts that leave nothing out") {
+  const std::size_t most = std::size_t{1} << 30;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, most - 1, most, most + 1, (std::size_t{1} << 31) + 5, 9 * most + 7}) {
+    std::size_t end = 0, parts = 0;
+    detail::each_part(bytes, most, [&](std::size_t at, std::size_t n) {
+      CHECK((at == end && n > 0 && n <= most));
+      end = at + n;
+      ++parts;
+    });
+    CHECK(end == bytes);
+    CHECK(parts == (bytes + most - 1) / most);
+  }
+}

@@ -42,4 +42,13 @@ concept endpoint = stream<typename E::stream_type> && !E::stream_type::asynchron
   e.leave();                                                 // after a failure: no message under way looks at its memory any more
 };
 
+namespace detail {
+
+/// f(offset, bytes) for each part of a message that is too long for one: `most` bytes each, the last one shorter.
+template <class F>
+void each_part(std::size_t bytes, std::size_t most, F&& f) {
+  for (std::size_t at = 0, n; at < bytes; at += n) f(at, n = bytes - at < most ? bytes - at : most);
+}
+
+}  // namespace detail
 }  // namespace gradsync
