@@ -25,13 +25,17 @@ export GRADSYNC_LAUNCHER="{launcher}" GRADSYNC_PROGRAM="$PWD/{program}"
 def _mpi_test_impl(ctx):
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     program = ctx.executable.program
-    command = program.short_path
+    command = "{} -np {} {}".format(LAUNCHER, ctx.attr.ranks, program.short_path)
+    if ctx.executable.driver:
+        command = ctx.executable.driver.short_path
+    if ctx.file.within:
+        command = " ".join([ctx.file.within.short_path] + ctx.attr.within_args + [command])
     ctx.actions.write(script, _SCRIPT.format(
-        command = ctx.executable.driver.short_path if ctx.executable.driver else "{} -np {} {}".format(LAUNCHER, ctx.attr.ranks, command),
+        command = command,
         launcher = LAUNCHER,
-        program = command,
+        program = program.short_path,
     ), is_executable = True)
-    runfiles = ctx.runfiles([program]).merge(ctx.attr.program[DefaultInfo].default_runfiles)
+    runfiles = ctx.runfiles([program] + ctx.files.within).merge(ctx.attr.program[DefaultInfo].default_runfiles)
     if ctx.executable.driver:
         runfiles = runfiles.merge(ctx.runfiles([ctx.executable.driver])).merge(ctx.attr.driver[DefaultInfo].default_runfiles)
     return [DefaultInfo(executable = script, runfiles = runfiles)]
@@ -42,6 +46,8 @@ _mpi_test = rule(
         "driver": attr.label(executable = True, cfg = "target", doc = "Runs the launcher itself, as often as it likes: $GRADSYNC_LAUNCHER -np N $GRADSYNC_PROGRAM."),
         "program": attr.label(executable = True, cfg = "target", mandatory = True),
         "ranks": attr.int(default = 2),
+        "within": attr.label(allow_single_file = True, doc = "A script that the driver is given to, with its arguments first."),
+        "within_args": attr.string_list(),
     },
     test = True,
 )
@@ -72,13 +78,15 @@ def mpi_tests(name, srcs, ranks, deps = [], size = "medium", tags = []):
             tags = tags,
         )
 
-def mpi_driver_test(name, driver, program, size = "medium", tags = []):
+def mpi_driver_test(name, driver, program, within = None, within_args = [], size = "medium", tags = []):
     """A test that starts a program of MPI itself, and looks at how it ends.
 
     Args:
       name: of the test
       driver: label of a cc_binary, which starts $GRADSYNC_LAUNCHER -np N $GRADSYNC_PROGRAM
       program: label of the program
+      within: label of a script that the driver is started by
+      within_args: that script's arguments, before the driver
       size: of the test
       tags: of the test
     """
@@ -88,4 +96,6 @@ def mpi_driver_test(name, driver, program, size = "medium", tags = []):
         driver = driver,
         program = program,
         tags = tags,
+        within = within,
+        within_args = within_args,
     )

@@ -70,4 +70,4 @@ int main() {
   });
 }
 
-// Next: train_fashion trains a real model.
+// Next: 13_launching starts the same ranks as processes.

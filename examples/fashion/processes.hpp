@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Ranks that are processes: of an MPI job (`mpirun -np 4 train_fashion`) where the program was built with MPI, else of one host
-/// (`torchrun --no-python --nproc-per-node 4 train_fashion`, or by hand).
+/// (`torchrun --no_python --nproc_per_node 4 train_fashion`, or by hand).
 #pragma once
 
 #include <optional>

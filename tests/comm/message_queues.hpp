@@ -24,6 +24,7 @@
 #include "gradsync/comm/blame.hpp"
 #include "gradsync/comm/failure.hpp"
 #include "gradsync/comm/message_communicator.hpp"
+#include "gradsync/comm/message_world.hpp"
 #include "tests/laws/scattered.hpp"
 
 namespace gradsync::test {
@@ -40,7 +41,7 @@ using address = std::tuple<int, int, int, int>;  // number of the group, of the 
 struct post_office {
   std::mutex mutex;
   std::map<address, std::deque<std::shared_ptr<parcel>>> boxes;
-  std::uint64_t random = 1;
+  std::uint64_t random = 1, sent = 0;  // messages
 };
 
 class queue_endpoint {
@@ -85,6 +86,7 @@ class queue_endpoint {
   void commit() {
     const std::lock_guard hold(office_->mutex);
     for (auto& [what, peer] : sends_[slot_]) {
+      ++office_->sent;
       if (laws::mixed(++office_->random) % 2 == 0) {
         what->copy.assign(what->lent, what->lent + what->bytes);
         what->lent = nullptr;
@@ -185,50 +187,37 @@ class queue_endpoint {
 
 static_assert(endpoint<queue_endpoint>);
 
-class queue_world {
+class queue_world : public detail::message_world {
  public:
   queue_world(std::shared_ptr<post_office> office, std::shared_ptr<detail::failure> outcome, int rank, int size)
-      : office_(std::move(office)), outcome_(std::move(outcome)), next_(std::make_shared<int>(1)), rank_(rank), size_(size) {}
+      : message_world(std::move(outcome), rank, size, 0), office_(std::move(office)), next_(std::make_shared<int>(1)) {}
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  place place_of(int rank) const { return outcome_->at(rank); }
   deadline limit() const { return deadline::after(std::chrono::minutes(1)); }
-  std::chrono::steady_clock::time_point now() const { return outcome_->now(); }
   bool allows_driver_thread() const { return true; }
 
   queue_endpoint open() { return {office_, outcome_, {number_, opened_++}, rank_, size_}; }
   int next() const { return *next_; }
-  queue_world part(const std::vector<int>& members, int number) const {
+  queue_world part(std::span<const int> members, int rank, int number) const {
     queue_world w = *this;
-    w.outcome_ = std::make_shared<detail::failure>(*outcome_, members);
-    w.rank_ = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    w.size_ = static_cast<int>(members.size());
-    w.number_ = number;
-    w.opened_ = 0;
+    w.narrow(members, rank, number);
     *next_ = number + 1;
     return w;
   }
 
-  bool failed() const { return outcome_->failed(); }
-  void check() const {
-    if (failed()) outcome_->report(rank_);
-  }
   void fail(std::exception_ptr cause) const { outcome_->fail(rank_, std::move(cause)); }
   void abandon(std::exception_ptr cause) const { outcome_->abandon(rank_, std::move(cause)); }
 
  private:
   std::shared_ptr<post_office> office_;
-  std::shared_ptr<detail::failure> outcome_;
   std::shared_ptr<int> next_;
-  int rank_, size_, number_ = 0, opened_ = 0;
 };
 
 using queue_communicator = message_communicator<queue_world>;
 static_assert(transport<queue_communicator>);
 
+// How many messages the ranks have sent.
 template <class Body>
-void run_queues(int size, Body&& body) {
+std::uint64_t run_queues(int size, Body&& body) {
   const auto office = std::make_shared<post_office>();
   const auto outcome = std::make_shared<detail::failure>(size, std::chrono::steady_clock::now);
   std::vector<std::thread> threads;
@@ -244,6 +233,7 @@ void run_queues(int size, Body&& body) {
     });
   for (std::thread& t : threads) t.join();
   if (outcome->failed()) std::rethrow_exception(outcome->cause());
+  return office->sent;
 }
 
 }  // namespace gradsync::test

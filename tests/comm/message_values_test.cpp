@@ -33,3 +33,16 @@ TEST_CASE("the sum of truth values is true, as over threads") {
     CHECK_FALSE(comm.all_reduce(false));
   });
 }
+
+TEST_CASE("types of 16 bits, which MPI cannot add, are added like any other") {
+  test::run_queues(3, [](auto& comm) {
+    for (const std::size_t n : {3u, 100u}) {
+      std::vector<std::int16_t> sum(n, static_cast<std::int16_t>(-300 * (comm.rank() + 1)));
+      comm.all_reduce(std::span(sum));
+      CHECK(sum == std::vector<std::int16_t>(n, -1800));
+      std::vector<std::uint16_t> most(n, static_cast<std::uint16_t>(40'000 + comm.rank()));
+      comm.all_reduce(std::span(most), reduce_op::max);
+      CHECK(most == std::vector<std::uint16_t>(n, 40'002));
+    }
+  });
+}

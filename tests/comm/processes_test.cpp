@@ -10,6 +10,7 @@
 #include "gradsync/comm/threads.hpp"
 #include "gradsync/synchronizer.hpp"
 #include "tests/laws/over_forks.hpp"
+#include "tests/sync/models.hpp"
 
 using namespace gradsync;
 using namespace std::chrono_literals;
@@ -19,29 +20,23 @@ REGISTER_LISTENER("failures", 1, laws::failure_counter);
 
 namespace {
 
-struct param {
-  std::vector<float> value, grad;
-};
-struct model {
-  param first{std::vector<float>(1000, 1), std::vector<float>(1000)}, second{std::vector<float>(77, 2), std::vector<float>(77)};
-};
-
 // A model's values after some updates on uneven batches.
 template <class Comm>
 std::vector<float> trained(Comm& comm, synchronizer_options options = {}, int updates = 5) {
-  model net;
+  test::layers net = test::make_layers({1000, 77});
+  for (test::param& p : net.layer) p.grad = p.value;
   synchronizer sync{net, comm, options};
   for (int update = 0; update < updates; ++update) {
     sync.begin({.weight = comm.rank() + update % 2});
-    for (param* p : {&net.second, &net.first}) {
+    for (test::param* p : {&net.layer[1], &net.layer[0]}) {
       p->grad = laws::numbers<float>(static_cast<std::uint64_t>(update), comm.rank(), p->value.size());
       sync.mark_ready(*p);
     }
     sync.finish();
-    for (param* p : {&net.first, &net.second})
+    for (test::param* p : {&net.layer[0], &net.layer[1]})
       for (std::size_t i = 0; i < p->value.size(); ++i) p->value[i] -= 0.125f * p->grad[i];
   }
-  return net.first.value;
+  return net.layer[0].value;
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ const std::map<std::string, std::set<std::string>> third_parties = {
 };
 
 // Transports between processes: who uses one includes it, and every other file is spared the time that it takes to compile.
-const std::set<std::string> between_processes = {"gradsync/comm/message_communicator.hpp", "gradsync/comm/processes.hpp"};
+const std::set<std::string> between_processes = {"gradsync/comm/message_communicator.hpp", "gradsync/comm/message_world.hpp",
+                                                 "gradsync/comm/processes.hpp"};
 
 // They cost each user's file up to a second, or bring what a library has no business to bring.
 const std::set<std::string> too_heavy = {"ranges", "variant", "functional", "iostream", "regex", "format"};

@@ -17,13 +17,11 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "gradsync/comm/processes.hpp"
 #include "tests/comm/meetings.hpp"
-#include "tests/laws/transport_laws.hpp"
+#include "tests/laws/told.hpp"
 
 namespace gradsync::laws {
 
@@ -66,17 +64,18 @@ void run_rank(const launch& me, const process_group_options& options, Body& body
   });
 }
 
-/// Forks a process for each rank but 0: `rank_body(launch)` there, whose result is its exit code. Their process numbers, by rank.
+/// Forks a process for each rank from `first` on: `rank_body(launch)` there, whose result is its exit code. Their process numbers, by rank,
+/// with 0 for those before.
 template <class F>
-std::vector<pid_t> fork_ranks(const launch& zero, F&& rank_body) {
+std::vector<pid_t> fork_from(int first, const launch& job, F&& rank_body) {
   std::fflush(nullptr);
   std::cout.flush();
-  std::vector<pid_t> children(1, 0);
-  for (int rank = 1; rank < zero.size; ++rank) {
+  std::vector<pid_t> children(static_cast<std::size_t>(first), 0);
+  for (int rank = first; rank < job.size; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
       failure_counter::failures = 0;
-      launch me = zero;
+      launch me = job;
       me.rank = rank;
       const int code = rank_body(me);
       std::cout.flush();
@@ -87,6 +86,16 @@ std::vector<pid_t> fork_ranks(const launch& zero, F&& rank_body) {
     children.push_back(child);
   }
   return children;
+}
+
+/// The same for all but rank 0, which the test is itself; and for all.
+template <class F>
+std::vector<pid_t> fork_ranks(const launch& zero, F&& rank_body) {
+  return fork_from(1, zero, rank_body);
+}
+template <class F>
+std::vector<pid_t> fork_all(const launch& job, F&& rank_body) {
+  return fork_from(0, job, rank_body);
 }
 
 inline launch forked_launch(int size) { return {.rank = 0, .size = size, .address = meetings::free_address()}; }
@@ -113,16 +122,9 @@ inline const auto over_forks = [](int size, auto body) {
     REQUIRE(waitpid(children[rank], &how, 0) == children[rank]);
     CHECK_MESSAGE((WIFEXITED(how) && WEXITSTATUS(how) == 0), "something failed on rank ", rank);
   }
-  if (!error) return;
-  try {
-    std::rethrow_exception(error);
-  } catch (const transport_error& e) {
-    const std::string told = e.what();
-    const auto says = [&](const char* part) { return told.find(part) != told.npos; };
-    if (says("failed: the batch is not a number")) throw std::domain_error("the batch is not a number");
-    if (says("of a type that gradsync does not know")) throw no_exception_of_ours{};
-    throw;
-  }
+  as_thrown([&] {
+    if (error) std::rethrow_exception(error);
+  });
 };
 
 }  // namespace gradsync::laws

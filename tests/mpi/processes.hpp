@@ -6,11 +6,8 @@
 ///     gradsync::laws::mean_laws(gradsync::laws::over_processes);   // for each number of ranks up to those that there are
 #pragma once
 
-#include <stdexcept>
-#include <string>
-
 #include "gradsync/comm/mpi.hpp"
-#include "tests/laws/transport_laws.hpp"
+#include "tests/laws/told.hpp"
 
 namespace gradsync::laws {
 
@@ -21,18 +18,12 @@ mpi_group& processes();
 /// process can know that of another.
 inline const auto over_processes = [](int size, auto body) {
   if (size > processes().size()) return;
-  try {
+  as_thrown([&] {
     processes().run([&](auto& all) {
       auto part = all.split(all.rank() < size ? 0 : 1);
       if (all.rank() < size) body(part);
     });
-  } catch (const transport_error& e) {
-    const std::string told = e.what();
-    const auto says = [&](const char* part) { return told.find(part) != told.npos; };
-    if (says("failed: the batch is not a number")) throw std::domain_error("the batch is not a number");
-    if (says("of a type that gradsync does not know")) throw no_exception_of_ours{};
-    throw;
-  }
+  });
 };
 
 }  // namespace gradsync::laws

@@ -47,6 +47,11 @@ inline void check_alike(const request& ours, const request& theirs, const std::s
       peer + " has " + text(theirs) + ", this rank has " + text(ours) + "; make the same calls with the same lengths on every rank", here);
 }
 
+/// `usage_error` for a root that is no rank.
+inline void expect_root(int root, int size, const place& here) {
+  if (root < 0 || root >= size) throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size), here);
+}
+
 /// `mismatch_error`: the peer walks another program than this rank.
 [[noreturn]] inline void throw_other_strategy(const std::string& peer, const std::string& ours, const place& here) {
   throw mismatch_error(peer + " does not run " + ours + "; give every rank the same strategy", here);

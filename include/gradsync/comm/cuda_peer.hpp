@@ -75,8 +75,7 @@ class cuda_peer_communicator : private thread_communicator {
   /// Gives every rank the root's elements, which lie in device memory. Comes after what this rank's default stream has been given; blocks
   /// until they are there.
   void broadcast(const buffer_view& values, int root) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank()));
+    detail::expect_root(root, size(), place_of(rank()));
     on_device(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
   }
 

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/comm/pass.hpp"
 #include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/posted_views.hpp"
 #include "gradsync/comm/program.hpp"
@@ -101,7 +102,7 @@ class cuda_peer_channel {
       for (const hazard& reader : hazards_of(p, op))
         if (!peers_.passed(reader.peer, tick(t, reader.round), until)) return false;
     }
-    const detail::peers::pass inside(peers_);
+    const detail::pass inside(peers_);
     for (const operation& op : p.round(round)) {
       if (op.what == operation::kind::send) continue;
       await_posted(op.peer, t);
@@ -130,7 +131,7 @@ class cuda_peer_channel {
   bool broadcast(const ticket& t, int root, const deadline& until) {
     if (peers_.rank() != root) {
       if (!peers_.posted(root, t, until)) return false;
-      const detail::peers::pass inside(peers_);
+      const detail::pass inside(peers_);
       await_posted(root, t);
       stream_->copy(peers_.lent(t), peers_.lent(root, t));
       raise(t.base + 1);
@@ -230,7 +231,7 @@ class cuda_peer_channel {
   bool pass_over_all(const ticket& t, const deadline& until, F&& enqueue) {
     for (int peer = 0; peer < peers_.size(); ++peer)
       if (!peers_.posted(peer, t, until)) return false;
-    const detail::peers::pass inside(peers_);
+    const detail::pass inside(peers_);
     views_.clear();
     for (int peer = 0; peer < peers_.size(); ++peer) {
       await_posted(peer, t);

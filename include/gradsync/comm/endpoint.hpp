@@ -10,16 +10,12 @@
 /// messages but that the k-th one that a rank sends to a peer is the k-th one that the peer receives from it, in every batch and over
 /// batches; the two agree on its length. comm/message_channel.hpp makes a channel of an endpoint, comm/message_values.hpp the calls for a
 /// user's own values.
-///
-/// An endpoint whose stream is asynchronous says at once that a batch has arrived: its stream waits for it, and the host does not. What its
-/// messages hold the host can't look at, so it also finds out Σw by itself: `settle` is told each rank's part, in the order of collectives.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <string>
 
-#include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
@@ -28,7 +24,7 @@
 namespace gradsync {
 
 template <class E>
-concept endpoint = stream<typename E::stream_type> && std::movable<E> &&
+concept endpoint = stream<typename E::stream_type> && !E::stream_type::asynchronous && std::movable<E> &&
     requires(E& e, const E& constant, std::byte* to, const std::byte* from, std::size_t bytes, int peer, unsigned slot,
              const deadline& until) {
   { E::piece_bytes } -> std::convertible_to<std::size_t>;  // longer chunks travel in pieces of so many bytes, one after the other
@@ -46,12 +42,13 @@ concept endpoint = stream<typename E::stream_type> && std::movable<E> &&
   e.leave();                                                 // after a failure: no message under way looks at its memory any more
 };
 
-/// The host doesn't wait for its messages.
-template <class E>
-concept asynchronous_endpoint = endpoint<E> && E::stream_type::asynchronous && requires(E& e, const ticket& t, const contribution& mine) {
-  e.settle(t, mine);                                               // this rank's part of Σw; at every post
-  { e.total(t) } -> std::same_as<typename E::stream_type::total>;  // Σw, as channel::total
-  { e.total_weight(t) } -> std::same_as<double>;                   // and as channel::total_weight
-};
+namespace detail {
 
+/// f(offset, bytes) for each part of a message that is too long for one: `most` bytes each, the last one shorter.
+template <class F>
+void each_part(std::size_t bytes, std::size_t most, F&& f) {
+  for (std::size_t at = 0, n; at < bytes; at += n) f(at, n = bytes - at < most ? bytes - at : most);
+}
+
+}  // namespace detail
 }  // namespace gradsync

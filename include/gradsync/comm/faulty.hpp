@@ -215,6 +215,9 @@ class faulty {
   std::chrono::steady_clock::time_point now() const { return inner().now(); }
   bool failed() const { return inner().failed(); }
   void check() const { inner().check(); }
+  bool allows_driver_thread() const requires requires(const Communicator& c) { c.allows_driver_thread(); } {
+    return inner().allows_driver_thread();
+  }
 
   auto open(std::size_t slots) { return faulty_channel<decltype(inner().open(slots)), Communicator>(inner().open(slots), site_, slots); }
   aligned_bytes allocate(std::size_t bytes) { return inner().allocate(bytes); }

@@ -34,6 +34,11 @@ class alignas(128) basic_flag {  // two cache lines: the second would be prefetc
   /// What was written before is seen by whoever sees the value.
   void raise(std::uint32_t value) {
     value_.store(value, std::memory_order_seq_cst);  // against the sleeper that counts itself and then looks at the value
+    nudge();
+  }
+
+  /// As `wake`, and costs next to nothing where nobody sleeps.
+  void nudge() {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake();
   }
 

@@ -15,12 +15,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>  // which boot of the host this is
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fcntl.h>   // which boot of the host this is
 #include <unistd.h>  // the host's name
 
 #include "gradsync/comm/launch.hpp"
@@ -113,10 +113,12 @@ Communicator number_by_host(Communicator& comm, std::uint64_t id) {
 inline std::uint64_t host_id(const launch& me = {}) {
   std::string name = me.host;
   if (name.empty()) {
-    char text[256] = "";
+    char text[256] = "", boot[64] = "";
     gethostname(text, sizeof text - 1);
-    std::string boot;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+    if (const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); file >= 0) {
+      if (read(file, boot, sizeof boot - 1) < 0) boot[0] = '\0';  // no boot is known then: the name has to do
+      close(file);
+    }
     name = std::string(text) + "/" + boot;
   }
   std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a

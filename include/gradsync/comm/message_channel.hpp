@@ -1,16 +1,18 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Collectives between ranks that pass messages, over any endpoint (comm/endpoint.hpp): MPI, NCCL's send and receive, queues in a test.
+/// Collectives between ranks that pass messages, over any endpoint (comm/endpoint.hpp): MPI, queues in a test.
 ///
 /// A rank's program says what it sends and receives. A copy arrives where it belongs; what is to be added arrives in memory of the
 /// channel's own, and the endpoint's stream adds it. Chunks travel in pieces, and the messages of one piece are under way while the one
-/// before it is added: so there are two such memories. Before anything moves the ranks call the roll (comm/roll_call.hpp).
+/// before it is added: so there are two such memories. Before the first bucket of an update moves the ranks call the roll
+/// (comm/roll_call.hpp). The others follow without a question: their plan and programs were agreed on at the start, and Σw is the same.
 ///
 /// Buffers that lie in several extents are gathered into memory of the channel's own, and the result is scattered: two copies. A bucket
 /// that is packed or adopted lies in one, and is sent from where it lies.
 ///
-/// Cost beside the strategy's: a small message to each peer. Memory: `scratch_bytes()`, allocated by the first collectives and kept.
+/// Cost beside the strategy's: a small message to each peer, once an update. Memory: `scratch_bytes()`, allocated by the first collectives
+/// and kept.
 #pragma once
 
 #include <algorithm>
@@ -46,8 +48,7 @@ class message_channel {
       t.pieces = static_cast<std::uint32_t>(std::max<std::size_t>(1, (chunk + Endpoint::piece_bytes - 1) / Endpoint::piece_bytes));
     }
     lent_[slot(t)] = mine;
-    if constexpr (asynchronous) endpoint_.settle(t, mine);
-    else totals_[slot(t)] = mine.weight;  // one rank has nobody to ask
+    totals_[slot(t)] = mine.weight;  // one rank has nobody to ask
     return t;
   }
 
@@ -69,22 +70,14 @@ class message_channel {
   /// Nothing is left under way when the last round is over.
   bool drain(const program&, const ticket&, const deadline&) { return true; }
 
-  double total_weight(const ticket& t) {
-    if constexpr (asynchronous) return endpoint_.total_weight(t);
-    else return totals_[slot(t)];
-  }
-  typename stream_type::total total(const ticket& t) {
-    if constexpr (asynchronous) return endpoint_.total(t);
-    else return totals_[slot(t)];
-  }
+  double total_weight(const ticket& t) const { return totals_[slot(t)]; }
+  typename stream_type::total total(const ticket& t) const { return totals_[slot(t)]; }
 
   stream_type& stream() { return endpoint_.stream(); }
   void leave() { endpoint_.leave(); }
   std::size_t scratch_bytes() const { return gathered_.size() + scratch_.size() + arrivals_[0].size() + arrivals_[1].size(); }
 
  private:
-  static constexpr bool asynchronous = asynchronous_endpoint<Endpoint>;
-  static_assert(asynchronous == stream_type::asynchronous, "an endpoint with an asynchronous stream has to settle Σw itself");
   static constexpr std::size_t line = 256;  // what arrives begins on one of these
 
   // One piece of one round.
@@ -101,19 +94,17 @@ class message_channel {
   // The first thing a collective does, as often as it has to be tried.
   bool opened(const program& p, const ticket& t, const deadline& until) {
     const contribution& mine = lent_[slot(t)];
-    if (open_ && running_ == t.sequence) return true;
-    if constexpr (!asynchronous) {
-      if (!called_ || running_ != t.sequence)
-        roll_.begin(
-            endpoint_,
-            {.count = mine.buffer.count(), .program = identity(p), .weight = mine.weight, .call = mine.call, .type = mine.buffer.type});
-      running_ = t.sequence;
-      called_ = true;
-      open_ = false;
+    if (open_) return true;
+    if (mine.part == 0 && !std::exchange(called_, true))
+      roll_.begin(
+          endpoint_,
+          {.count = mine.buffer.count(), .program = identity(p), .weight = mine.weight, .call = mine.call, .type = mine.buffer.type});
+    if (called_) {
       if (!roll_.answered(endpoint_, p.name, until)) return false;
-      totals_[slot(t)] = roll_.total_weight();
+      total_ = roll_.total_weight();
+      called_ = false;
     }
-    running_ = t.sequence;
+    totals_[slot(t)] = total_;
     open_ = true;
     begun_ = {};
     prepare(p, t, mine.buffer);
@@ -140,7 +131,7 @@ class message_channel {
   }
 
   void close(const ticket& t) {
-    open_ = called_ = false;
+    open_ = false;
     if (!scattered_) return;
     const buffer_view& home = lent_[slot(t)].buffer;
     const extent whole{buffer_, 0, home.count()};
@@ -281,9 +272,10 @@ class message_channel {
 
   detail::roll_call roll_;
   std::vector<contribution> lent_;  // by sequence
-  std::vector<double> totals_;      // alike; of endpoints whose messages the host can read
-  std::uint32_t sequence_ = 0, running_ = 0;
-  bool called_ = false, open_ = false;  // the collective that runs: its roll, and its rounds
+  std::vector<double> totals_;      // alike
+  double total_ = 0;                // of the last roll
+  std::uint32_t sequence_ = 0;
+  bool called_ = false, open_ = false;  // the collective that runs: its roll is under way, and then its rounds
   step begun_;                          // the first step whose messages are not under way
   dtype type_ = dtype::float32;
   std::size_t width_ = 4, scratch_first_ = 0;

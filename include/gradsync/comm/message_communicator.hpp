@@ -8,7 +8,8 @@
 ///     w.rank(), w.size(), w.place_of(rank), w.limit(), w.now()
 ///     w.open()                                  // an endpoint; the k-th one here meets the k-th one of every peer
 ///     w.next()                                  // a number that none of its messages, and those of its parts, has been marked with
-///     w.part(members, number)                   // these ranks as a world of their own, whose messages are marked with the number
+///     w.part(members, rank, number)             // these ranks as a world of their own, in which this one has the number `rank`, and whose
+///                                               // messages are marked with `number`
 ///     w.fail(cause), w.abandon(cause)           // tells the peers
 ///     w.failed(), w.check()                     // whether somebody has failed; throws then
 ///
@@ -27,6 +28,7 @@
 #include "gradsync/comm/call.hpp"
 #include "gradsync/comm/message_channel.hpp"
 #include "gradsync/comm/message_values.hpp"
+#include "gradsync/comm/own_values.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
 #include "gradsync/core/deadline.hpp"
@@ -38,7 +40,7 @@
 namespace gradsync {
 
 template <class World>
-class message_communicator {
+class message_communicator : public own_values<message_communicator<World>> {
  public:
   static constexpr bool peer_addressable = false;
   static constexpr memory_space space = memory_space::host;
@@ -63,21 +65,8 @@ class message_communicator {
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   message_communicator split(int color, int key = 0) {
-    const auto at = [](int rank) { return 3 * static_cast<std::size_t>(rank); };
-    std::vector<int> chosen(at(size()));  // color, key and free number of each rank, which adds its own to zeros
-    chosen[at(rank())] = color;
-    chosen[at(rank()) + 1] = key;
-    chosen[at(rank()) + 2] = world_.next();
-    together([&] { own_.all_reduce(std::span<int>(chosen), reduce_op::sum, detail::call_of_split, limit()); });
-
-    std::vector<int> members;
-    int number = 0;
-    for (int r = 0; r < size(); ++r) {
-      if (chosen[at(r)] == color) members.push_back(r);
-      number = std::max(number, chosen[at(r) + 2]);
-    }
-    std::stable_sort(members.begin(), members.end(), [&](int a, int b) { return chosen[at(a) + 1] < chosen[at(b) + 1]; });
-    return message_communicator(world_.part(members, number));
+    const auto chosen = this->choose(color, key, world_.next());
+    return message_communicator(world_.part(chosen.members, chosen.rank, chosen.number));
   }
 
   /// Whether the group has failed, of which a rank learns at its next call.
@@ -87,40 +76,17 @@ class message_communicator {
   void fail(std::exception_ptr cause) { world_.fail(std::move(cause)); }
   void abandon(std::exception_ptr meanwhile) { world_.abandon(std::move(meanwhile)); }
 
-  /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
-  template <element T>
-  void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
-    together([&] { own_.all_reduce(values, op, detail::call_of(op), limit()); });
-  }
-  template <element T>
-  T all_reduce(T value, reduce_op op = reduce_op::sum) {
-    all_reduce(std::span<T>(&value, 1), op);
-    return value;
-  }
+ private:
+  friend own_values<message_communicator>;
 
-  /// Gives every rank the root's values.
-  template <element T>
-  void broadcast(std::span<T> values, int root = 0) {
-    const extent all{reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
-    broadcast(buffer_view{dtype_of<T>(), std::span(&all, 1)}, root);
+  template <class T>
+  void combine(std::span<T> values, reduce_op op, int call) {
+    together([&] { own_.all_reduce(values, op, call, limit()); });
   }
-  template <element T>
-  T broadcast(T value, int root = 0) {
-    broadcast(std::span<T>(&value, 1), root);
-    return value;
-  }
-  void broadcast(const buffer_view& values, int root) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank()));
+  void spread(const buffer_view& values, int root) {
     together([&] { own_.broadcast(values, root, limit()); });
   }
 
-  /// Returns when every rank has called it.
-  void barrier() {
-    together([&] { own_.all_reduce(std::span<unsigned char>{}, reduce_op::sum, detail::call_of_barrier, limit()); });
-  }
-
- private:
   template <class F>
   void together(F&& f) {
     try {

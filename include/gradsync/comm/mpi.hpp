@@ -23,15 +23,15 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "gradsync/comm/message_communicator.hpp"
+#include "gradsync/comm/message_world.hpp"
 #include "gradsync/comm/mpi_endpoint.hpp"
 #include "gradsync/comm/mpi_process.hpp"
 
@@ -40,19 +40,14 @@ namespace gradsync {
 namespace detail {
 
 /// The ranks of a run, or a part of them.
-class mpi_world {
+class mpi_world : public message_world {
  public:
   explicit mpi_world(std::shared_ptr<mpi_process> process)
-      : process_(std::move(process)), outcome_(process_->outcome()), rank_(process_->rank()), size_(process_->size()),
-        number_(process_->next()) {
+      : message_world(process->outcome(), process->rank(), process->size(), process->next()), process_(std::move(process)) {
     process_->take_number(number_);
   }
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-  place place_of(int rank) const { return outcome_->at(rank); }
   deadline limit() const { return deadline::after(process_->options().deadline, process_->options().clock); }
-  std::chrono::steady_clock::time_point now() const { return outcome_->now(); }
   bool allows_driver_thread() const { return process_->session().threads() == MPI_THREAD_MULTIPLE; }
 
   mpi_endpoint open() {
@@ -66,21 +61,13 @@ class mpi_world {
   }
 
   int next() const { return process_->next(); }
-  mpi_world part(const std::vector<int>& members, int number) const {
+  mpi_world part(std::span<const int> members, int rank, int number) const {
     mpi_world w = *this;
     process_->take_number(number);
-    w.outcome_ = std::make_shared<failure>(*outcome_, members);
-    w.rank_ = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    w.size_ = static_cast<int>(members.size());
-    w.number_ = number;
-    w.opened_ = 0;
+    w.narrow(members, rank, number);
     return w;
   }
 
-  bool failed() const { return outcome_->failed(); }
-  void check() const {
-    if (failed()) outcome_->report(rank_);
-  }
   void fail(std::exception_ptr cause) const { process_->fail(std::move(cause)); }
   void abandon(std::exception_ptr meanwhile) const { process_->abandon(std::move(meanwhile)); }
 
@@ -88,8 +75,6 @@ class mpi_world {
   static constexpr int tag_bits = 12;  // MPI promises 15 bits for a tag, and has 28 or more
 
   std::shared_ptr<mpi_process> process_;
-  std::shared_ptr<failure> outcome_;
-  int rank_, size_, number_, opened_ = 0;
 };
 
 }  // namespace detail

@@ -57,10 +57,14 @@ class mpi_endpoint {
 
   void begin(unsigned slot) { slot_ = slot; }
   void send(const std::byte* from, std::size_t bytes, int peer) {
-    each_part(bytes, [&](std::size_t at, int count) { later_.push_back({from + at, count, peer}); });
+    detail::each_part(bytes, part_bytes, [&](std::size_t at, std::size_t n) {
+      const int count = static_cast<int>(n);
+      later_.push_back({from + at, count, peer});
+    });
   }
   void receive(std::byte* to, std::size_t bytes, int peer) {
-    each_part(bytes, [&](std::size_t at, int count) {
+    detail::each_part(bytes, part_bytes, [&](std::size_t at, std::size_t n) {
+      const int count = static_cast<int>(n);
       MPI_Request request = MPI_REQUEST_NULL;
       usable();
       detail::check_mpi(MPI_Irecv(to + at, count, MPI_BYTE, outcome_->whole(peer), tag_, process_->data(), &request), "MPI_Irecv");
@@ -149,11 +153,6 @@ class mpi_endpoint {
     waiting& operator=(const waiting&) = delete;
     detail::mpi_process& process_;
   };
-
-  template <class F>
-  static void each_part(std::size_t bytes, F&& f) {
-    for (std::size_t at = 0; at < bytes; at += part_bytes) f(at, static_cast<int>(std::min(part_bytes, bytes - at)));
-  }
 
   void usable() const {
     if (process_->poisoned()) outcome_->report(rank_);

@@ -74,8 +74,12 @@ class mpi_session {
   /// For runs of even and of odd number, so that a rank may be in the next run while another is still clearing up.
   MPI_Comm data(int run) const { return data_[run % 2]; }
 
-  /// Ends the whole job.
+  /// Ends the whole job. Where MPI_Abort itself waits, as for a launcher that is out of reach, at least this process.
   [[noreturn]] void abort() const {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      std::abort();
+    }).detach();
     MPI_Abort(group_, 1);
     std::abort();
   }

@@ -30,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradsync/comm/call.hpp"
 #include "gradsync/comm/nccl_channel.hpp"
 #include "gradsync/comm/nccl_check.hpp"
 #include "gradsync/comm/nccl_link.hpp"
@@ -234,8 +235,7 @@ class nccl_communicator {
   }
 
   void expect_rank(int root) const {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank()));
+    detail::expect_root(root, size(), place_of(rank()));
   }
 
   // What ranks do together: where it fails on one, all are told.

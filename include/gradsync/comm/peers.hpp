@@ -78,23 +78,6 @@ class peers {
   /// Adds the ranks' weights in the canonical tree. They can all be read as soon as some chunk holds every rank's part.
   double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
 
-  // A pass through peers' memory. Their owners, before they give it up, first fail the group and then wait for passes to end.
-  class pass {
-   public:
-    explicit pass(const peers& all) : inside_(all.mine().inside) {
-      inside_.store(1, std::memory_order_seq_cst);
-      if (!all.failed()) return;
-      inside_.store(0, std::memory_order_release);
-      all.report();
-    }
-    ~pass() { inside_.store(0, std::memory_order_release); }
-    pass(const pass&) = delete;
-    pass& operator=(const pass&) = delete;
-
-   private:
-    std::atomic<std::uint32_t>& inside_;
-  };
-
   /// Whether `peer` has posted, of the same length and type as this rank.
   bool posted(int peer, const ticket& t, const deadline& until) const {
     if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "gradsync/comm/call.hpp"
+#include "gradsync/comm/own_values.hpp"
 #include "gradsync/comm/process_peers.hpp"
 #include "gradsync/comm/thread_channel.hpp"
 #include "gradsync/comm/transport.hpp"
@@ -37,7 +38,7 @@ namespace gradsync {
 using process_channel = peer_channel<detail::process_peers>;
 
 /// Used by one thread only; a channel that it opened may be driven by another. It may be moved while nothing refers to it.
-class process_communicator {
+class process_communicator : public own_values<process_communicator> {
  public:
   static constexpr bool peer_addressable = false;  ///< peers reach shared memory only
   static constexpr memory_space space = memory_space::host;
@@ -59,22 +60,17 @@ class process_communicator {
   host_stream::handle compute_stream() const { return {}; }
 
   /// A channel for up to `slots` collectives at a time. All ranks open their channels, and split, in the same order.
-  process_channel open(std::size_t slots) { return {detail::process_peers(outcome_, next_channel()), slots}; }
+  process_channel open(std::size_t slots) {
+    const int channel = take_channel(all_reduce(outcome_->job().next_channel, reduce_op::max));
+    return {detail::process_peers(outcome_, channel), slots};
+  }
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   process_communicator split(int color, int key = 0) {
-    const auto at = [](int rank) { return static_cast<std::size_t>(2 * rank); };
-    std::vector<int> chosen(at(size()));  // color and key of each rank, which adds its own to zeros
-    chosen[at(rank_)] = color;
-    chosen[at(rank_) + 1] = key;
-    combine(std::span<int>(chosen), reduce_op::sum, detail::call_of_split);
-    const int channel = next_channel();
-
-    std::vector<int> ranks, members;
-    for (int rank = 0; rank < size(); ++rank)
-      if (chosen[at(rank)] == color) ranks.push_back(rank);
-    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) { return chosen[at(a) + 1] < chosen[at(b) + 1]; });
-    for (const int rank : ranks) members.push_back(outcome_->whole(rank));
+    const part chosen = choose(color, key, outcome_->job().next_channel);
+    const int channel = take_channel(chosen.number);
+    std::vector<int> members;
+    for (const int rank : chosen.members) members.push_back(outcome_->whole(rank));
     return {std::make_shared<detail::process_outcome>(outcome_->shared_job(), std::move(members)), channel};
   }
 
@@ -85,38 +81,8 @@ class process_communicator {
   void fail(std::exception_ptr cause) { outcome_->fail(cause); }
   void abandon(std::exception_ptr meanwhile) { outcome_->abandon(meanwhile); }
 
-  /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
-  template <element T>
-  void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
-    combine(values, op, detail::call_of(op));
-  }
-  template <element T>
-  T all_reduce(T value, reduce_op op = reduce_op::sum) {
-    all_reduce(std::span<T>(&value, 1), op);
-    return value;
-  }
-
-  /// Gives every rank the root's values.
-  template <element T>
-  void broadcast(std::span<T> values, int root = 0) {
-    const extent all{reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
-    broadcast(buffer_view{dtype_of<T>(), std::span(&all, 1)}, root);
-  }
-  template <element T>
-  T broadcast(T value, int root = 0) {
-    broadcast(std::span<T>(&value, 1), root);
-    return value;
-  }
-  void broadcast(const buffer_view& values, int root) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank_));
-    by_pieces(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
-  }
-
-  /// Returns when every rank has called it.
-  void barrier() { combine(std::span<std::uint8_t>{}, reduce_op::sum, detail::call_of_barrier); }
-
  private:
+  friend own_values<process_communicator>;
   static constexpr std::size_t most_staged = 1 << 20;  // bytes
 
   static program fused_program() {
@@ -125,24 +91,27 @@ class process_communicator {
     return p;
   }
 
-  int next_channel() {
-    int& next = outcome_->job().next_channel;
-    const int agreed = all_reduce(next, reduce_op::max);
+  // The first that is free on all ranks.
+  int take_channel(int agreed) {
     if (agreed >= detail::shared_header::most_channels)
       throw usage_error(
           "the processes have opened all " + std::to_string(detail::shared_header::most_channels) + " channels that a run has",
           place_of(rank_));
-    next = agreed + 1;
+    outcome_->job().next_channel = agreed + 1;
     return agreed;
   }
 
   template <class T>
   void combine(std::span<T> values, reduce_op op, int call) {
-    const extent all{reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
+    const extent all = extent_over(values);
     by_pieces(buffer_view{dtype_of<T>(), std::span(&all, 1)}, call, [&](const ticket& t) {
       own_.template reduce<T>(t, op, limit());
       own_.drain(alone_, t, limit());
     });
+  }
+
+  void spread(const buffer_view& values, int root) {
+    by_pieces(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
   }
 
   // The values are private memory: piece by piece they are copied to shared memory, and back when `drive` is through with them.

@@ -5,7 +5,8 @@
 /// (comm/failure.hpp), in memory of rank 0's, without a lock that a dead process could hold.
 ///
 /// The first rank that fails puts its number down, then its cause in words; an exception itself cannot go to another process. A process
-/// that dies without a word is noticed by whoever waits for it, within the 20 ms after which a wait looks around.
+/// that dies without a word is noticed by whoever waits for it, within the 20 ms after which a wait looks around; one that says so wakes
+/// them.
 #pragma once
 
 #include <algorithm>
@@ -114,6 +115,16 @@ struct process_job {
   std::vector<aligned_bytes> kept{};                              // of channels that have gone, for peers that look at them once more
   int next_channel = 0;
 
+  /// Whoever sleeps for a rank looks around.
+  void wake_all() const {
+    for (int of = 0; of < size; ++of)
+      for (int channel = 0; channel < next_channel; ++channel) {
+        shared_lane& l = header(of).lanes[channel];
+        l.posted.nudge();
+        l.progress.nudge();
+      }
+  }
+
   shared_header& header(int of) const { return *reinterpret_cast<shared_header*>(segments[static_cast<std::size_t>(of)]->data()); }
 };
 
@@ -153,7 +164,10 @@ class process_outcome {
     throw transport_error(text, here());
   }
 
-  void leave() const { shared_->ranks[job_->rank].gone.store(true, std::memory_order_release); }
+  void leave() const {
+    shared_->ranks[job_->rank].gone.store(true, std::memory_order_seq_cst);
+    job_->wake_all();
+  }
   /// Returns when all others have left. Throws if one of them has failed, or has died before.
   void await_others() const {
     for (int peer = 0; peer < size(); ++peer)
@@ -216,6 +230,7 @@ class process_outcome {
     const told_cause told = cause ? tell(cause) : told_cause{"its thread was ended from within"};
     (state == shared_outcome::settled ? shared_->in_the_end : shared_->at_first).write(told);
     shared_->known.store(state, std::memory_order_release);
+    job_->wake_all();
   }
 
   std::shared_ptr<process_job> job_;

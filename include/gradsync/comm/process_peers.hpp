@@ -48,6 +48,7 @@ class process_peers {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool failed() const { return outcome_->failed(); }
+  shared_lane& mine() const { return lane_of(rank_); }
   [[noreturn]] void report() const { outcome_->report(); }
 
   /// After a failure: waits until no peer is in this rank's memory; not for the dead, and not longer than a deadline, as the pages of one
@@ -67,8 +68,8 @@ class process_peers {
     listed_.resize(slots);
     ring_ = outcome_->job().heap->allocate(slots * sizeof(shared_posting));
     std::uninitialized_fill_n(posts(), slots, shared_posting{});
-    lane_of(rank_).slots = slots;
-    lane_of(rank_).posts_at = offset(ring_.data());
+    mine().slots = slots;
+    mine().posts_at = offset(ring_.data());
   }
 
   void post(const ticket& t, const posting& own) {
@@ -89,10 +90,10 @@ class process_peers {
       out.listed_at = offset(reinterpret_cast<std::byte*>(list));
     }
     for (std::size_t i = 0; i < extents.size(); ++i) list[i] = published(extents[i], out.type);
-    lane_of(rank_).posted.raise(t.sequence + 1);
+    mine().posted.raise(t.sequence + 1);
   }
 
-  void pass_on(std::uint32_t tick) { lane_of(rank_).progress.raise(tick); }
+  void pass_on(std::uint32_t tick) { mine().progress.raise(tick); }
 
   std::byte* scratch(const ticket& t, std::size_t bytes) {
     aligned_bytes& memory = scratch_[t.sequence % scratch_.size()];
@@ -110,23 +111,6 @@ class process_peers {
   const buffer_view& lent(int rank, const ticket& t) const { return posted_by(rank, t).lent.buffer; }
   const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }
   double total_weight(const ticket& t) const { return weight_of(t, 0, size_); }
-
-  // A pass through peers' memory. Their owners, before they give it up, first fail the group and then wait for passes to end.
-  class pass {
-   public:
-    explicit pass(const process_peers& all) : inside_(all.lane_of(all.rank_).inside) {
-      inside_.store(1, std::memory_order_seq_cst);
-      if (!all.failed()) return;
-      inside_.store(0, std::memory_order_release);
-      all.report();
-    }
-    ~pass() { inside_.store(0, std::memory_order_release); }
-    pass(const pass&) = delete;
-    pass& operator=(const pass&) = delete;
-
-   private:
-    std::atomic<std::uint32_t>& inside_;
-  };
 
   bool posted(int peer, const ticket& t, const deadline& until) {
     if (!wait(lane_of(peer).posted, t.sequence + 1, peer, until)) return false;

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "gradsync/comm/address_file.hpp"
+#include "gradsync/comm/call.hpp"
 #include "gradsync/comm/launch.hpp"
 #include "gradsync/comm/rendezvous_server.hpp"
 #include "gradsync/comm/socket.hpp"
@@ -70,8 +71,7 @@ class rendezvous {
 
   /// The root's; what the others give is not looked at.
   std::string broadcast(std::string_view mine, int root = 0) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), here());
+    detail::expect_root(root, size(), here());
     return exchange(rank() == root ? mine : std::string_view(), detail::call_to_broadcast(root))[static_cast<std::size_t>(root)];
   }
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// The first messages of each collective between ranks that pass messages: every rank tells every other what it asks for. So ranks that
+/// The first messages of each update, and of each call for a user's own values, between ranks that pass messages: every rank tells every
+/// other what it asks for. So ranks that
 /// disagree find out before anything moves, and each knows all parts of Σw. Values that fit travel along.
 ///
 /// Cost: one message of 64 bytes to each peer, all at once.

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 
+#include "gradsync/comm/pass.hpp"
 #include "gradsync/comm/peers.hpp"
 #include "gradsync/comm/posted_views.hpp"
 #include "gradsync/comm/program.hpp"
@@ -80,7 +81,7 @@ class peer_channel {
           return false;
     }
     {
-      const pass inside(peers_);
+      const detail::pass inside(peers_);
       for (series_view<operation> left = p.round(round), now; !left.empty(); left = left.subspan(now.size())) {
         now = left.first(performed_at_once(left));
         if (now[0].what != operation::kind::send) perform(p, now, t, piece);
@@ -122,7 +123,7 @@ class peer_channel {
         if (!peers_.posted(peer, t, until)) return false;
     } else {
       if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
-      const pass inside(peers_);
+      const detail::pass inside(peers_);
       copy(peers_.lent(t), peers_.lent(root, t), 0, peers_.lent(t).count());
     }
     peers_.pass_on(t.base + 1);
@@ -151,8 +152,6 @@ class peer_channel {
   std::size_t scratch_bytes() const { return peers_.scratch_bytes(); }
 
  private:
-  using pass = typename Peers::pass;
-
   std::size_t ranks() const { return static_cast<std::size_t>(peers_.size()); }
 
   // The slot's scratch, which nobody reads any more: the collective that had it was drained before this one was posted.
@@ -180,7 +179,7 @@ class peer_channel {
     const std::size_t begin = cut(own, peers_.size(), peers_.rank()), end = cut(own, peers_.size(), peers_.rank() + 1);
     std::size_t first = begin;
     if (begin < end) {
-      const pass inside(peers_);
+      const detail::pass inside(peers_);
       const std::size_t step = detail::breath_bytes / size_of(own.type);
       for (; first < end && (first == begin || !peers_.failed()); first += step) body(first, std::min(end, first + step));
     }

@@ -21,9 +21,9 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <utility>
 
+#include "gradsync/comm/own_values.hpp"
 #include "gradsync/comm/thread_channel.hpp"
 #include "gradsync/comm/transport.hpp"
 #include "gradsync/core/aligned_bytes.hpp"
@@ -87,7 +87,7 @@ struct world {
 }  // namespace detail
 
 /// Used by its rank's thread only; a channel that it opened may be driven by another. It may be moved while nothing refers to it.
-class thread_communicator {
+class thread_communicator : public own_values<thread_communicator> {
  public:
   static constexpr bool peer_addressable = true;  ///< peers read and write this rank's memory
   static constexpr memory_space space = memory_space::host;
@@ -124,27 +124,13 @@ class thread_communicator {
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   thread_communicator split(int color, int key = 0) {
-    const auto at = [](int rank) { return static_cast<std::size_t>(2 * rank); };
-    series<int> chosen(at(size()));  // color and key of each rank, which adds its own to zeros
-    chosen[at(rank_)] = color;
-    chosen[at(rank_) + 1] = key;
-    combine(std::span<int>(chosen), reduce_op::sum, detail::call_of_split);
-
-    series<int> members;  // by key, then by their rank here
-    for (int rank = 0; rank < size(); ++rank) {
-      if (chosen[at(rank)] != color) continue;
-      members.push_back(rank);
-      for (std::size_t i = members.size() - 1; i > 0 && chosen[at(members[i - 1]) + 1] > chosen[at(members[i]) + 1]; --i)
-        std::swap(members[i - 1], members[i]);
-    }
-    const int count = static_cast<int>(members.size());
-    int place = 0;
-    while (members[static_cast<std::size_t>(place)] != rank_) ++place;
-    auto part = world_->parts.meet(meetings_++, color, count, [&] {
-      const std::shared_ptr<detail::failure> outcome(new detail::failure(*world_->outcome, members));
+    const part chosen = choose(color, key, 0);
+    const int count = static_cast<int>(chosen.members.size());
+    auto shared = world_->parts.meet(meetings_++, color, count, [&] {
+      const std::shared_ptr<detail::failure> outcome(new detail::failure(*world_->outcome, chosen.members));
       return std::shared_ptr<detail::world>(new detail::world(count, world_->options, outcome));
     });
-    return {std::move(part), place};
+    return {std::move(shared), chosen.rank};
   }
 
   /// Whether the group has failed, of which a rank learns at its next call.
@@ -159,47 +145,13 @@ class thread_communicator {
   void fail(std::exception_ptr cause) { world_->outcome->fail(rank_, std::move(cause)); }
   void abandon(std::exception_ptr meanwhile) { world_->outcome->abandon(rank_, std::move(meanwhile)); }
 
-  /// Combines `values` over all ranks, in place; the same bits on every rank. Blocks; throws as `finish()` does.
-  template <element T>
-  void all_reduce(std::span<T> values, reduce_op op = reduce_op::sum) {
-    combine(values, op, detail::call_of(op));
-  }
-  template <element T>
-  T all_reduce(T value, reduce_op op = reduce_op::sum) {
-    all_reduce(std::span<T>(&value, 1), op);
-    return value;
-  }
-
-  /// Gives every rank the root's values.
-  template <element T>
-  void broadcast(std::span<T> values, int root = 0) {
-    const extent all = extent_over(values);
-    broadcast(buffer_view{dtype_of<T>(), {&all, 1}}, root);
-  }
-  template <element T>
-  T broadcast(T value, int root = 0) {
-    broadcast(std::span<T>(&value, 1), root);
-    return value;
-  }
-  void broadcast(const buffer_view& values, int root) {
-    if (root < 0 || root >= size())
-      throw usage_error("broadcast from rank " + std::to_string(root) + " of " + std::to_string(size()), place_of(rank_));
-    together(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
-  }
-
-  /// Returns when every rank has called it.
-  void barrier() { combine(std::span<std::uint8_t>{}, reduce_op::sum, detail::call_of_barrier); }
-
  private:
+  friend own_values<thread_communicator>;
+
   static program fused_program() {
     program p;
     p.fused = true;
     return p;
-  }
-
-  template <class T>
-  static extent extent_over(std::span<T> values) {
-    return {reinterpret_cast<std::byte*>(values.data()), 0, values.size()};
   }
 
   template <class T>
@@ -209,6 +161,10 @@ class thread_communicator {
       own_.template reduce<T>(t, op, limit());
       own_.drain(alone_, t, limit());
     });
+  }
+
+  void spread(const buffer_view& values, int root) {
+    together(values, detail::call_of_broadcast(root), [&](const ticket& t) { own_.broadcast(t, root, limit()); });
   }
 
   template <class F>

@@ -32,7 +32,9 @@ struct contribution {
   double scale = 1;      ///< the rank's elements still have to be multiplied by this (fused passes only; 1 elsewhere)
   double weight = 0;     ///< this rank's part of Σw
   int call = 0;          ///< what is asked for, the same on all ranks: 0 for gradients, else a number of the transport's own
-  std::size_t part = 0;  ///< of gradients: which bucket of its update, in order; Σw is the same for all, and can be settled with the first
+  /// Of gradients: which bucket of its update, in order. Those of an update have one Σw, and programs that were agreed on together: where
+  /// messages are needed to know the one and to compare the other, the first one's do.
+  std::size_t part = 0;
 };
 
 /// Where a collective stands in its channel; the same on all ranks.

@@ -25,6 +25,12 @@ struct extent {
   std::size_t count = 0;
 };
 
+/// Of a whole buffer that is contiguous.
+template <element T>
+extent extent_over(std::span<T> elements) {
+  return {reinterpret_cast<std::byte*>(elements.data()), 0, elements.size()};
+}
+
 /// The extents follow each other without gaps; the list must outlive the view.
 struct buffer_view {
   dtype type = dtype::float32;
