@@ -91,7 +91,7 @@ class synchronizer {
     if (in_step_) throw usage_error("begin() inside a micro-step: finish() the one before it", here());
     at_here([&] {
       model_.check();
-      window_.begin(options, memory_for_sums());
+      route_.begin(options, memory_for_sums());
     });
     if (!window_open_) reducer_.begin(updates_);
     in_step_ = window_open_ = true;

@@ -28,7 +28,7 @@ struct parts {
 
   // What the bucket holds before it leaves; nothing yet in a micro-step that is not the last.
   std::vector<float> taken(const step_options& step) {
-    micro_steps.begin(step, [](std::size_t bytes) { return aligned_bytes(bytes); });
+    way.begin(step, [](std::size_t bytes) { return aligned_bytes(bytes); });
     way.take(0, {});
     if (!micro_steps.last()) return way.end_micro_step({}), std::vector<float>{};
     const auto* first = reinterpret_cast<const float*>(storage.view(0).extents[0].data);

@@ -75,23 +75,25 @@ class bucket_storage {
         if (how_ == layout::in_place) extents_[b].push_back({nullptr, s.first, s.count});
         else append(extents_[b], homes_[s.parameter], size_of(plan_->buckets[b].type));
       }
+    if (how_ != layout::in_place) return;
+    named_.resize(parameters_.size());
+    for (std::size_t i = 0; i < named_.size(); ++i) named_[i] = &extents_[plan_->bucket_of[i]][plan_->slot_of[i]].data;
   }
 
   /// Notes where a parameter's gradient is in this update, and says where its contribution belongs.
   /// `usage_error` if an adopted gradient has moved away.
   memory place(std::size_t parameter, memory grad) {
-    const std::size_t b = plan_->bucket_of[parameter];
-    grads_[parameter] = grad;
     if (how_ == layout::in_place) {
-      extents_[b][plan_->slot_of[parameter]].data = grad.data;
+      *named_[parameter] = grad.data;
       return grad;
     }
+    grads_[parameter] = grad;
     const memory slot{homes_[parameter].data, parameters_[parameter].count};
     if (how_ == layout::adopted && slot.count > 0 && grad.data != slot.data)
       throw usage_error(
           "the gradient was adopted where it lay at the start, and is now elsewhere; write into it instead of assigning another, or use "
           "layout::packed",
-          {.rank = -1, .step = -1, .bucket = static_cast<int>(b), .parameter = parameters_[parameter].name()});
+          {.rank = -1, .step = -1, .bucket = static_cast<int>(bucket_of(parameter)), .parameter = parameters_[parameter].name()});
     return slot;
   }
 
@@ -192,10 +194,11 @@ class bucket_storage {
   series_view<parameter> parameters_;
   layout how_;
   bool has_views_ = false;
-  series<memory> grads_;            // of this update, by parameter
+  series<memory> grads_;            // of this update, by parameter; packed ones are copied back there
   series<home> homes_;              // by parameter; unused in place
   series<aligned_bytes> slabs_;     // one for each bucket of the first plan whose memory is ours
   series<series<extent>> extents_;  // by bucket
+  series<std::byte**> named_;       // in extents_, by parameter: what a mark writes; in place only
 };
 
 }  // namespace gradsync

@@ -32,7 +32,17 @@ class route {
 
   route(series_view<parameter> parameters, window& micro_steps, bucket_storage& storage, reducer<Communicator>& sums)
       : parameters_(parameters), window_(&micro_steps), storage_(&storage), reducer_(&sums),
-        taken_(stream_type::asynchronous ? parameters.size() : 0) {}
+        taken_(stream_type::asynchronous ? parameters.size() : 0) {
+    for (const parameter& p : parameters) sources_.push_back({p.grad_access, p.aliases.front().grad, p.count});
+  }
+
+  /// A micro-step: what it asks of all gradients alike is settled here, so that a mark has little to ask. Throws as `window::begin`.
+  template <class Allocate>
+  void begin(const step_options& step, Allocate&& allocate) {
+    window_->begin(step, allocate);
+    factor_ = untouched() ? 1 : window_->scale();
+    stays_ = window_->last() && storage_->how() != layout::packed && !window_->has_partial_sums() && (factor_ == 1 || all_scaled_in_pass());
+  }
 
   /// Takes a parameter's gradient as `user`, the stream that writes it, leaves it. `usage_error`, and nothing changed, if it has not the
   /// length of its value.
@@ -47,8 +57,8 @@ class route {
     const gradient_move way{grad, window_->last() ? storage_->place(parameter, grad) : memory{}};
     if constexpr (stream_type::asynchronous) {
       taken_[parameter] = way;
-      if (new_writer) writers_.push_back(user);
-    } else move(parameter, way);
+      if (std::find(writers_.begin(), writers_.end(), user) == writers_.end()) writers_.push_back(user);
+    } else if (!stays_) move(parameter, way);
   }
 
   /// Sends the next bucket of the plan, all of whose gradients have been taken.
@@ -100,11 +110,15 @@ class route {
     writers_.clear();
   }
 
-  // A rank that contributes nothing may not have made its gradient yet.
   memory gradient(std::size_t i) const {
+    const memory grad = sources_[i].access(sources_[i].grad);
+    return grad.count == sources_[i].count ? grad : resized(i);
+  }
+  // A rank that contributes nothing may not have made its gradient yet.
+  memory resized(std::size_t i) const {
     const parameter& p = parameters_[i];
     memory grad = p.grad();
-    if (grad.count == 0 && p.count > 0 && window_->scale() == 0 && p.resize_grad()) grad = p.grad();
+    if (grad.count == 0 && window_->scale() == 0 && p.resize_grad()) grad = p.grad();
     if (grad.count == p.count) return grad;
     throw usage_error("the gradient has " + std::to_string(grad.count) + " elements, the value had " + std::to_string(p.count) +
                           " when the synchronizer was made",
@@ -113,9 +127,8 @@ class route {
 
   void move(std::size_t i, const gradient_move& way) {
     if (!window_->last()) return window_->take(stream(), i, way.grad);
-    const double factor = untouched() ? 1 : window_->scale();
-    if (way.slot.data != way.grad.data || window_->has_partial_sums() || (factor != 1 && !scaled_in_pass(storage_->bucket_of(i))))
-      window_->close(stream(), way.slot, i, way.grad, factor);
+    if (way.slot.data != way.grad.data || window_->has_partial_sums() || (factor_ != 1 && !scaled_in_pass(storage_->bucket_of(i))))
+      window_->close(stream(), way.slot, i, way.grad, factor_);
   }
 
   // One rank's one mean is the result already, to the bit.
@@ -126,12 +139,28 @@ class route {
     return reducer_->scales(bucket) && window_->scale() != 0 && !window_->has_partial_sums() && storage_->how() != layout::packed;
   }
 
+  bool all_scaled_in_pass() const {
+    for (std::size_t b = 0; b < reducer_->plan().buckets.size(); ++b)
+      if (!scaled_in_pass(b)) return false;
+    return true;
+  }
+
+  // What a mark looks at of a parameter, which itself is some cache lines.
+  struct source {
+    accessor access{};
+    void* grad = nullptr;
+    std::size_t count = 0;
+  };
+
   series_view<parameter> parameters_;
+  series<source> sources_;  // by parameter
   window* window_;
   bucket_storage* storage_;
   reducer<Communicator>* reducer_;
   series<gradient_move> taken_;  // by parameter, until its bucket leaves; of asynchronous streams only
   series<handle> writers_;       // of the gradients that were marked since the stream waited last
+  double factor_ = 1;            // what makes a gradient of this micro-step a sum, if it has to become one
+  bool stays_ = false;           // nothing is to be done to any gradient of it
 };
 
 }  // namespace gradsync
