@@ -28,6 +28,16 @@ class host_stream {
     partials.size() <= few ? fold_up_to<few>(to, leaf, weight, partials) : fold_up_to<max_partials>(to, leaf, weight, partials);
   }
 
+  /// The same where all lie in one stretch of `count` elements each: of small gradients, views take longer to make than their sum.
+  void fold(dtype type, std::byte* to, std::byte* leaf, double weight, series_view<std::byte*> partials, std::size_t count) {
+    dispatch_gradient(type, [&]<class T>(std::type_identity<T>) {
+      std::array<const T*, max_partials> terms;
+      for (std::size_t k = 0; k < partials.size(); ++k) terms[k] = reinterpret_cast<const T*>(partials[k]);
+      gradsync::fold<T>(reinterpret_cast<T*>(to), reinterpret_cast<const T*>(leaf), weight, terms.data(), static_cast<int>(partials.size()),
+                        count);
+    });
+  }
+
   void divide(const buffer_view& to, const buffer_view& from, double total_weight) {
     const std::array<buffer_view, 2> views{to, from};
     dispatch_gradient(to.type, [&]<class T>(std::type_identity<T>) {

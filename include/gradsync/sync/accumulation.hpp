@@ -80,22 +80,30 @@ class accumulation {
 
   template <stream S>
   void fold(S& s, memory to, std::size_t parameter, memory leaf, double scale, std::uint64_t occupied) {
-    extents_.clear();
     const dtype type = parameters_[parameter].type;
+    std::array<std::byte*, max_levels> terms;
+    std::size_t count = 0;
     for (int l = 0; occupied != 0; ++l, occupied >>= 1)
-      if (occupied & 1) extents_.push_back({at(l, parameter).data, 0, to.count});
-    partials_.clear();
-    for (const extent& e : extents_) partials_.push_back({type, {&e, 1}});
-    const extent target{to.data, 0, to.count}, source{leaf.data, 0, to.count};
-    s.fold(buffer_view{type, {&target, 1}}, buffer_view{type, {&source, 1}}, scale, partials_);
+      if (occupied & 1) terms[count++] = at(l, parameter).data;
+    const series_view<std::byte*> partials{terms.data(), count};
+    if constexpr (requires { s.fold(type, to.data, leaf.data, scale, partials, to.count); }) {
+      s.fold(type, to.data, leaf.data, scale, partials, to.count);
+    } else {
+      std::array<extent, max_levels> extents;
+      std::array<buffer_view, max_levels> views;
+      for (std::size_t k = 0; k < count; ++k) {
+        extents[k] = {partials[k], 0, to.count};
+        views[k] = {type, {&extents[k], 1}};
+      }
+      const extent target{to.data, 0, to.count}, source{leaf.data, 0, to.count};
+      s.fold(buffer_view{type, {&target, 1}}, buffer_view{type, {&source, 1}}, scale, series_view<buffer_view>{views.data(), count});
+    }
   }
 
   series_view<parameter> parameters_;
   series<std::size_t> offsets_;
   std::size_t level_bytes_ = 0;
   series<aligned_bytes> levels_;
-  series<extent> extents_;  // of the partial sums in a fold; kept, since folds are many and small
-  series<buffer_view> partials_;
   std::array<double, max_levels> weights_{};
   std::uint64_t steps_ = 0;
 };
