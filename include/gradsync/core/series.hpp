@@ -34,8 +34,16 @@ class series {
 
   constexpr series(const series& other) : series(other.size_) { copy(other.data_, 1); }
   constexpr series(series&& other) noexcept { swap(other); }
-  constexpr series& operator=(series other) noexcept {
-    swap(other);
+  /// In the memory that is there, if that is enough: what is assigned in each step allocates in the first one alone.
+  constexpr series& operator=(const series& other) {
+    if (other.size_ > capacity_) return *this = series(other);
+    resize(other.size_);
+    if (data_ != other.data_) copy(other.data_, 1);
+    return *this;
+  }
+  constexpr series& operator=(series&& other) noexcept {
+    series taken(static_cast<series&&>(other));
+    swap(taken);
     return *this;
   }
   constexpr ~series() { delete[] data_; }
