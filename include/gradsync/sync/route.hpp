@@ -57,7 +57,7 @@ class route {
     const gradient_move way{grad, window_->last() ? storage_->place(parameter, grad) : memory{}};
     if constexpr (stream_type::asynchronous) {
       taken_[parameter] = way;
-      if (std::find(writers_.begin(), writers_.end(), user) == writers_.end()) writers_.push_back(user);
+      if (new_writer) writers_.push_back(user);
     } else if (!stays_) move(parameter, way);
   }
 
