@@ -108,7 +108,7 @@ class virtual_time {
   // The ranks whose next round is to be posted. Times depend on peers alone, so any order gives the same; but shared cards serve first who
   // comes first, and then ranks post in the order of time.
   void push(int rank) {
-    next_.push_back({ranks_[index(rank)].posted, rank});
+    next_.push_back(std::pair<double, int>(ranks_[index(rank)].posted, rank));
     if (by_time_) std::push_heap(next_.begin(), next_.end(), later);
   }
   int pop() {

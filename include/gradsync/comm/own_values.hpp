@@ -60,14 +60,14 @@ class own_values {
  protected:
   own_values() = default;
 
-  struct part {
+  struct split_part {
     series<int> members;  ///< the ranks that have chosen this one's color, by key, then by rank
     int rank = 0;         ///< this one's place among them
     int number = 0;       ///< the largest that any rank has given, of whatever color
   };
 
   /// All ranks together, for `split`.
-  part choose(int color, int key, int number) {
+  split_part choose(int color, int key, int number) {
     const auto at = [](int rank) { return 3 * static_cast<std::size_t>(rank); };
     const int size = self().size(), rank = self().rank();
     series<int> chosen(at(size));  // of each rank color, key and number, which it adds to zeros
@@ -76,7 +76,7 @@ class own_values {
     chosen[at(rank) + 2] = number;
     self().combine(std::span<int>(chosen), reduce_op::sum, detail::call_of_split);
 
-    part p;
+    split_part p;
     for (int r = 0; r < size; ++r) {
       if (chosen[at(r) + 2] > p.number) p.number = chosen[at(r) + 2];
       if (chosen[at(r)] != color) continue;
