@@ -20,7 +20,7 @@ struct told_by_the_test : own_values<told_by_the_test> {
   place place_of(int rank) const { return {.rank = rank, .step = -1, .bucket = -1, .parameter = {}}; }
 
   using own_values::choose;
-  using own_values::part;
+  using own_values::split_part;
 
   std::vector<int> theirs{}, calls{};
   std::size_t count = 0;

@@ -67,7 +67,7 @@ class process_communicator : public own_values<process_communicator> {
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   process_communicator split(int color, int key = 0) {
-    const part chosen = choose(color, key, outcome_->job().next_channel);
+    const split_part chosen = choose(color, key, outcome_->job().next_channel);
     const int channel = take_channel(chosen.number);
     std::vector<int> members;
     for (const int rank : chosen.members) members.push_back(outcome_->whole(rank));

@@ -124,7 +124,7 @@ class thread_communicator : public own_values<thread_communicator> {
 
   /// Ranks that give the same color become a group of their own, numbered by key, then by their rank here. All ranks call it.
   thread_communicator split(int color, int key = 0) {
-    const part chosen = choose(color, key, 0);
+    const split_part chosen = choose(color, key, 0);
     const int count = static_cast<int>(chosen.members.size());
     auto shared = world_->parts.meet(meetings_++, color, count, [&] {
       const std::shared_ptr<detail::failure> outcome(new detail::failure(*world_->outcome, chosen.members));
