@@ -17,9 +17,9 @@
 namespace gradsync::detail {
 
 // What a rank has lent. Its extents may be looked at in a pass only: afterwards a rank that fails takes them away.
-struct posting {
+struct alignas(64) posting {
   contribution lent;
-  std::size_t count = 0;
+  std::size_t count = 0;  // up to here on one cache line: all that peers need to know of a copy
   extent scratch = {};  // the second place of some of the buffer's elements, or a copy of all
 };
 

@@ -61,6 +61,14 @@ class peers {
     mine().posted.raise(t.sequence + 1);
   }
 
+  /// Once all have posted: nobody reads any more where this rank posts next, so its cache may take these lines from theirs meanwhile.
+  void expect_next(const ticket& t, std::size_t copied) const {
+    const ticket next{.sequence = t.sequence + 1};
+    take_line(&posted_by(rank_, next));
+    const std::byte* const few = mine().few.data() + slot(mine(), next) * few_bytes;
+    for (std::size_t at = 0; at < copied && at < few_bytes; at += 64) take_line(few + at);
+  }
+
   /// Tells all peers that this rank is through.
   void pass_on(std::uint32_t tick) { mine().progress.raise(tick); }
 
@@ -126,6 +134,12 @@ class peers {
   }
 
  private:
+  static void take_line([[maybe_unused]] const void* at) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw (%0)" : : "r"(at));
+#endif
+  }
+
   static std::size_t slot(const lane& l, const ticket& t) { return t.sequence & (l.posts.size() - 1); }
   lane& lane_of(int rank) const { return shared_->lanes[static_cast<std::size_t>(rank)]; }
 

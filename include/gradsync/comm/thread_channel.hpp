@@ -39,7 +39,7 @@ inline constexpr std::size_t piece_bytes = 32 << 10;   // of a chunk: the next r
 inline constexpr std::size_t breath_bytes = 64 << 10;  // of a pass, after which it looks whether the group has failed
 
 // Up to so many bytes a copy, which all ranks read and sum whole, is faster than slices, whose end all have to wait for.
-constexpr std::size_t copied_bytes(bool crowded) { return crowded ? 16 << 10 : 1 << 10; }
+constexpr std::size_t copied_bytes(bool crowded) { return crowded ? 8 << 10 : 1 << 10; }
 
 }  // namespace detail
 
@@ -192,6 +192,7 @@ class peer_channel {
     for (int peer = 0; peer < peers_.size(); ++peer)
       if (!peers_.posted(peer, t, until)) return false;
     for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
+    if constexpr (can_copy) peers_.expect_next(t, t.copied ? peers_.lent(t).bytes() : 0);
     t.copied ? copies<T>(t, f) : slice<T>(t, f);
     return true;
   }
