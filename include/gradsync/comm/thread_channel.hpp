@@ -126,7 +126,7 @@ class peer_channel {
     } else {
       if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
       const detail::pass inside(peers_);
-      copy(peers_.lent(t), peers_.lent(root, t), 0, peers_.lent(t).count());
+      detail::copy_elements(peers_.lent(t), peers_.lent(root, t), 0, peers_.lent(t).count());
     }
     peers_.pass_on(t.base + 1);
     for (int peer = 0; peers_.rank() == root && peer < peers_.size(); ++peer)
@@ -255,19 +255,11 @@ class peer_channel {
   void apply(series_view<operation> now, const ticket& t, std::size_t first, std::size_t last) {
     const operation& op = now[0];
     if (op.what == operation::kind::copy)
-      return copy(detail::view_of(peers_, peers_.rank(), op.to, t), detail::view_of(peers_, op.peer, op.from, t), first, last);
+      return detail::copy_elements(detail::view_of(peers_, peers_.rank(), op.to, t), detail::view_of(peers_, op.peer, op.from, t), first,
+                                   last);
     dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
       op.what == operation::kind::join ? join<T>(now, t, first, last) : add_to<T>(op, t, first, last);
     });
-  }
-
-  static void copy(const buffer_view& to, const buffer_view& from, std::size_t first, std::size_t last) {
-    const std::size_t element = size_of(to.type);
-    for (std::size_t n = 0; first < last; first += n) {
-      const extent &target = to.extents[extent_of(to, first)], &source = from.extents[extent_of(from, first)];
-      n = std::min(last, std::min(target.first + target.count, source.first + source.count)) - first;
-      std::memcpy(target.data + (first - target.first) * element, source.data + (first - source.first) * element, n * element);
-    }
   }
 
   template <class T>
