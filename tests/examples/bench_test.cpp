@@ -56,8 +56,14 @@ TEST_CASE("sizes are given with units, and what is wrong is told in one line") {
 TEST_CASE("every strategy sums right, over any number of ranks, and gets a row a size, mode and placement") {
   for (const int ranks : {1, 2, 3})
     for (const bool mean : {false, true}) {
-      bench::options chosen{
-          .ranks = ranks, .least_bytes = 4, .most_bytes = 4096, .factor = 32, .samples = 2, .mean = mean, .produced = true};
+      bench::options chosen;
+      chosen.ranks = ranks;
+      chosen.least_bytes = 4;
+      chosen.most_bytes = 4096;
+      chosen.factor = 32;
+      chosen.samples = 2;
+      chosen.mean = mean;
+      chosen.produced = true;
       chosen.strategies = {"native", "ring", "halving_doubling", "tree"};
       const bench::measured all = measure(chosen);
       CHECK(all.rows.size() >= 3 * 2 * chosen.strategies.size());
@@ -70,7 +76,7 @@ TEST_CASE("every strategy sums right, over any number of ranks, and gets a row a
 }
 
 TEST_CASE("the table has the columns of nccl-tests, and JSON has the same") {
-  const bench::options chosen{.ranks = 2, .least_bytes = 256, .most_bytes = 256, .samples = 1};
+  const bench::options chosen;
   const bench::measured all{.rank = 0,
                             .size = 2,
                             .transport = "threads",
@@ -89,7 +95,7 @@ TEST_CASE("the table has the columns of nccl-tests, and JSON has the same") {
   shown.print(text);
   CHECK(text.str() ==
         "# size  count  type   redop  strategy   runs  mode  cores  samples  time   algbw   busbw  #wrong  limit  limit\n"
-        "#  (B)                                                               (us)  (GB/s)  (GB/s)           (us)    (%)\n"
+        "#  (B)                                                              (us)  (GB/s)  (GB/s)           (us)    (%)\n"
         "  4000   1000  float  sum    automatic  ring  hot   near         7  2.00    2.00    2.00       0   1.25   62.5\n");
   const auto file = std::filesystem::temp_directory_path() / "gradsync_bench_test.json";
   bench::write_json(file.string(), {{"cpus", std::int64_t{2}}}, shown);
