@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// One rank of a contestant in `peers`: sleeps in a pipe of its own until it is asked for a sample, so that one contestant at a time has the
-/// cores.
+/// One rank of a contestant in `peers`: sleeps in a pipe of its own until it is asked for a sample, so that one contestant at a time has
+/// the cores.
 ///
-/// The folder holds a pipe for each rank ("0", "1", …), in which a line "BYTES TIMES PRODUCED" asks for a sample, and one for the answers of
-/// rank 0 ("answer"): seconds. TIMES 0 asks for a check instead, and the answer is the number of wrong elements on rank 0.
+/// The folder holds a pipe for each rank ("0", "1", …), in which a line "BYTES TIMES PRODUCED" asks for a sample, and one for the answers
+/// of rank 0 ("answer"): seconds. TIMES 0 asks for a check instead, and the answer is the number of wrong elements on rank 0.
 #pragma once
 
 #include <chrono>

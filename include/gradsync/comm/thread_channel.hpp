@@ -19,7 +19,6 @@
 #include <memory>
 #include <new>
 #include <span>
-#include <string>
 
 #include "gradsync/comm/pass.hpp"
 #include "gradsync/comm/peers.hpp"
@@ -69,8 +68,11 @@ class peer_channel {
     } else {
       base_ += 1;
     }
-    t.copied = is_copied(p, contribution);
-    if (t.copied) publish(t, contribution.buffer);
+    if (is_copied(p, contribution)) {
+      publish(t, contribution.buffer);
+      // Who comes after a failure waits for an end that nobody tells, and learns why. Who was there before is served, as all others are.
+      t.copied = !peers_.failed();
+    }
     const extent scratch = scratch_for(p, t, contribution.buffer);
     peers_.post(t, {contribution, contribution.buffer.count(), scratch});
     return t;
@@ -200,7 +202,6 @@ class peer_channel {
   // All of the own buffer, of which all ranks have given a copy.
   template <class T, class F>
   void copies(const ticket& t, F&& f) {
-    if (peers_.failed()) peers_.report();
     if constexpr (can_copy) {
       const buffer_view& own = peers_.lent(t);
       const std::span<T*> at = pointers<T>(ranks());
