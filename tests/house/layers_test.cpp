@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 // What a room may include besides itself. bazel/rooms.bzl gives the build targets the same dependencies.
 const std::map<std::string, std::set<std::string>> below = {
-    {"core", {, "sys/mman.h"}},
+    {"core", {}},
     {"model", {"core"}},
     {"data", {"core"}},
     {"trace", {"core"}},
@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>> below = {
 
 // What a room may take from the operating system: which processors it may run on, the waits between ranks, and where processes meet.
 const std::map<std::string, std::set<std::string>> system_headers = {
-    {"core", {"sched.h"}},
+    {"core", {"sched.h", "sys/mman.h"}},
     {"comm",
      {"fcntl.h", "ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/mman.h", "sys/socket.h",
       "sys/syscall.h", "unistd.h"}},
