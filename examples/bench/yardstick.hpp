@@ -8,43 +8,47 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+
+#include "gradsync/core/lanes.hpp"
 
 namespace bench {
 
-// Clones for wider vectors than those of the machine that this is built for, which the loader chooses from; not under a sanitizer, whose
-// start comes later.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__AVX2__) && \
-    defined(__GNUC__) && !defined(__clang__)
-#define BENCH_WIDEST __attribute__((noinline, target_clones("default", "avx2"), optimize("O3")))
-#else
-#define BENCH_WIDEST __attribute__((noinline))
-#endif
-
 /// Reads and writes each element once.
-BENCH_WIDEST inline void scale(float* at, std::size_t n, float by) {
-  for (std::size_t i = 0; i < n; ++i) at[i] *= by;
+inline void scale(float* at, std::size_t n, float by) {
+  gradsync::detail::sweep<float>(
+      n, [=]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V x;
+        gradsync::detail::load(x, at + i);
+        x *= by;
+        gradsync::detail::store(at + i, x);
+      });
 }
 
 /// Writes gradients, as a backward pass does: never zero, and such that sums over ranks are exact.
-BENCH_WIDEST inline void produce(float* at, std::size_t n, int rank) {
+inline void produce(float* at, std::size_t n, int rank) {
   const float first = static_cast<float>(1 + rank % 64);
   for (std::size_t i = 0; i < n; ++i) at[i] = first + static_cast<float>(static_cast<int>(i % 64)) * 0.0625f;
 }
 
-/// Reads them, as an optimizer does.
-BENCH_WIDEST inline float consume(const float* at, std::size_t n) {
-  constexpr std::size_t sums = 32;  // as many as additions under way
-  float of[sums] = {};
-  std::size_t i = 0;
-  for (; i + sums <= n; i += sums)
-    for (std::size_t k = 0; k < sums; ++k) of[k] += at[i + k];
-  for (std::size_t k = 1; k < sums; ++k) of[0] += of[k];
-  for (; i < n; ++i) of[0] += at[i];
-  return of[0];
+/// Reads them, as an optimizer does; all but up to three.
+inline float consume(const float* at, std::size_t n) {
+  alignas(64) float sums[32] = {};
+  float* const to = sums;
+  const std::size_t quarter = n / 4;
+  gradsync::detail::sweep<float>(
+      quarter, [=]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V sum, x;
+        gradsync::detail::load(sum, to);
+        for (std::size_t k = 0; k < 4; ++k) {
+          gradsync::detail::load(x, at + k * quarter + i);
+          sum += x;
+        }
+        gradsync::detail::store(to, sum);
+      });
+  float sum = 0;
+  for (const float one : sums) sum += one;
+  return sum;
 }
-
-#undef BENCH_WIDEST
 
 /// What `produce` wrote to element i of all `size` ranks, summed.
 constexpr double produced_sum(std::size_t i, int size) {

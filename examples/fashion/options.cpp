@@ -3,10 +3,8 @@
 
 #include "examples/fashion/options.hpp"
 
-#include <CLI/CLI.hpp>  // slow to compile: here, and nowhere else
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -14,25 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "examples/arguments.hpp"
 #include "examples/fashion/strategies.hpp"
 
 namespace fashion {
 namespace {
 
-// Each check speaks for itself: CLI11 puts the option's name in front, and conversion cannot fail afterwards.
-
-template <class Integer>
-CLI::Validator whole_number(Integer least, Integer most) {
-  const std::string range = std::to_string(least) + " to " + std::to_string(most);
-  const auto check = [=](const std::string& text) -> std::string {
-    Integer value{};
-    const char* end = text.data() + text.size();
-    const auto [stop, problem] = std::from_chars(text.data(), end, value);
-    if (problem == std::errc{} && stop == end && value >= least && value <= most) return {};
-    return "'" + text + "' is not a whole number from " + range;
-  };
-  return CLI::Validator(check, "");
-}
+using namespace ::arguments;
 
 CLI::Validator rate() {
   constexpr double most = 1000;  // far beyond sense, far below the end of float
@@ -44,37 +30,6 @@ CLI::Validator rate() {
     return "'" + text + "' is not a number above 0, up to 1000";
   };
   return CLI::Validator(check, "");
-}
-
-std::string in_words(const std::vector<std::string>& words) {
-  std::string list;
-  for (const auto& word : words) list += (list.empty() ? "" : ", ") + word;
-  return list;
-}
-
-CLI::Validator one_of(std::vector<std::string> words) {
-  const auto check = [list = in_words(words), words = std::move(words)](const std::string& text) -> std::string {
-    if (std::find(words.begin(), words.end(), text) != words.end()) return {};
-    return "'" + text + "' is none of " + list;
-  };
-  return CLI::Validator(check, "");
-}
-
-CLI::Validator not_empty() {
-  return CLI::Validator([](const std::string& text) -> std::string { return text.empty() ? "the name is empty" : ""; }, "");
-}
-
-/// CLI11 breaks some messages over lines; a mistake is told in one.
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
-
-std::string from_where_the_user_stands(const std::string& path) {
-  const char* folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (folder == nullptr || path.empty()) return path;
-  return (std::filesystem::path{folder} / path).string();  // an absolute path stays as it is
 }
 
 /// Whether `file` would lie in `folder`. Neither need exist.

@@ -67,7 +67,7 @@ TEST_CASE("a root that is no rank is refused before anything is sent") {
 TEST_CASE("a part has the ranks of one color by key, then by rank, and learns the largest number") {
   told_by_the_test comm;
   comm.theirs = {7, 3, 10, 0, 0, 0, 7, -1, 30, 8, 0, 99, 7, 3, 20};  // color, key, number; rank 1's own come to the zeros
-  const told_by_the_test::part p = comm.choose(7, 3, 15);
+  const told_by_the_test::split_part p = comm.choose(7, 3, 15);
   CHECK(std::vector<int>(p.members.begin(), p.members.end()) == std::vector<int>{2, 0, 1, 4});
   CHECK(p.rank == 2);
   CHECK(p.number == 99);

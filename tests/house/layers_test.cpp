@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>> below = {
 
 // What a room may take from the operating system: which processors it may run on, the waits between ranks, and where processes meet.
 const std::map<std::string, std::set<std::string>> system_headers = {
-    {"core", {"sched.h"}},
+    {"core", {"sched.h", "sys/mman.h"}},
     {"comm",
      {"fcntl.h", "ifaddrs.h", "linux/futex.h", "net/if.h", "netdb.h", "netinet/in.h", "poll.h", "sys/mman.h", "sys/socket.h",
       "sys/syscall.h", "unistd.h"}},

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "gradsync/comm/flag.hpp"
+#include "gradsync/core/affinity.hpp"
 #include "gradsync/core/deadline.hpp"
 #include "gradsync/core/error.hpp"
 #include "gradsync/core/series.hpp"
@@ -88,6 +89,9 @@ class failure {
     const int first = record_->failed.load(std::memory_order_relaxed);
     if (first < 0 || (first == whole(rank) && !record_->settled)) record_->set(whole(rank), std::move(cause), true);
   }
+
+  /// Whether the whole group has more ranks than the process could use processors when it was made.
+  bool crowded() const { return record_->crowded; }
 
   bool failed() const { return record_->failed.load(std::memory_order_seq_cst) >= 0; }
   std::exception_ptr cause() const { return record_->cause; }
@@ -189,7 +193,7 @@ class failure {
 
  private:
   struct record {
-    record(int size, clock_source source) : clock(source), gone(index(size)), gave_up_on(index(size), -1) {}
+    record(int size, clock_source source) : clock(source), crowded(size > usable_cpus()), gone(index(size)), gave_up_on(index(size), -1) {}
 
     // All below are called with the mutex held.
     void set(int rank, std::exception_ptr why, bool final) {
@@ -217,6 +221,7 @@ class failure {
     }
 
     clock_source clock;
+    bool crowded;
     series<std::atomic<bool>> gone;
     std::atomic<int> failed{-1};
     std::mutex mutex;

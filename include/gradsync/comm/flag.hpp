@@ -50,10 +50,10 @@ class alignas(128) basic_flag {  // two cache lines: the second would be prefetc
   }
 
   /// Returns when `target` is reached. `keep_waiting()` is asked between naps (at most 20 ms); it ends the wait by returning false or
-  /// throwing.
+  /// throwing. `pauses`: how long to spin first, which is in vain where the one that raises needs this very processor.
   template <class F>
-  bool wait(std::uint32_t target, F&& keep_waiting) {
-    for (int i = 0; i < 100; ++i) {
+  bool wait(std::uint32_t target, F&& keep_waiting, int pauses = 100) {
+    for (int i = 0; i < pauses; ++i) {
       if (reached(target)) return true;
       pause();
     }

@@ -35,7 +35,7 @@ namespace gradsync::detail {
 class peers {
  public:
   peers(std::shared_ptr<failure> outcome, std::shared_ptr<crossing> shared, int rank, int size)
-      : failure_(std::move(outcome)), shared_(std::move(shared)), rank_(rank), size_(size) {}
+      : failure_(std::move(outcome)), shared_(std::move(shared)), rank_(rank), size_(size), pauses_(failure_->crowded() ? 1 : 100) {}
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -44,16 +44,29 @@ class peers {
 
   lane& mine() const { return lane_of(rank_); }
 
-  /// Room for so many collectives, the last half of which may be under way.
+  /// Whether ranks take turns on processors.
+  bool crowded() const { return failure_->crowded(); }
+
+  /// Room for so many collectives, a power of two, the last half of which may be under way.
   void make_slots(std::size_t slots) {
     mine().posts.resize(slots);
     mine().scratch.resize(slots / 2);
+    mine().copies.resize(slots);
+    mine().few = aligned_bytes(slots * few_bytes);
   }
 
   /// Tells all peers what this rank lends.
   void post(const ticket& t, const posting& own) {
-    mine().posts[t.sequence % mine().posts.size()] = own;
+    mine().posts[slot(mine(), t)] = own;
     mine().posted.raise(t.sequence + 1);
+  }
+
+  /// Once all have posted: nobody reads any more where this rank posts next, so its cache may take these lines from theirs meanwhile.
+  void expect_next(const ticket& t, std::size_t copied) const {
+    const ticket next{.sequence = t.sequence + 1};
+    take_line(&posted_by(rank_, next));
+    const std::byte* const few = mine().few.data() + slot(mine(), next) * few_bytes;
+    for (std::size_t at = 0; at < copied && at < few_bytes; at += 64) take_line(few + at);
   }
 
   /// Tells all peers that this rank is through.
@@ -68,10 +81,23 @@ class peers {
   std::size_t scratch_bytes() const {
     std::size_t sum = 0;
     for (const aligned_bytes& one : mine().scratch) sum += one.size();
-    return sum;
+    for (const aligned_bytes& one : mine().copies) sum += one.size();
+    return sum + mine().few.size();
   }
 
-  const posting& posted_by(int rank, const ticket& t) const { return lane_of(rank).posts[t.sequence % lane_of(rank).posts.size()]; }
+  /// Memory for a copy of what this rank lends. Peers may read it until this rank posts to that slot again: a rank posts there when it is
+  /// through with the collective half the slots before, so all have posted to that one, and were through with what lay here.
+  std::byte* copy(const ticket& t, std::size_t bytes) {
+    aligned_bytes& memory = mine().copies[slot(mine(), t)];
+    if (bytes > few_bytes && memory.size() < bytes) memory = aligned_bytes(bytes);
+    return copy_of(rank_, t, bytes);
+  }
+  std::byte* copy_of(int rank, const ticket& t, std::size_t bytes) const {
+    const lane& theirs = lane_of(rank);
+    return bytes <= few_bytes ? theirs.few.data() + slot(theirs, t) * few_bytes : theirs.copies[slot(theirs, t)].data();
+  }
+
+  const posting& posted_by(int rank, const ticket& t) const { return lane_of(rank).posts[slot(lane_of(rank), t)]; }
   const buffer_view& lent(int rank, const ticket& t) const { return posted_by(rank, t).lent.buffer; }
   const buffer_view& lent(const ticket& t) const { return lent(rank_, t); }
 
@@ -108,6 +134,13 @@ class peers {
   }
 
  private:
+  static void take_line([[maybe_unused]] const void* at) {
+#if defined(__x86_64__)
+    asm volatile("prefetchw (%0)" : : "r"(at));
+#endif
+  }
+
+  static std::size_t slot(const lane& l, const ticket& t) { return t.sequence & (l.posts.size() - 1); }
   lane& lane_of(int rank) const { return shared_->lanes[static_cast<std::size_t>(rank)]; }
 
   double weight_of(const ticket& t, int first, int count) const {
@@ -128,7 +161,7 @@ class peers {
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);
-    counter.wait(target, hopeful);
+    counter.wait(target, hopeful, pauses_);
     return true;
   }
 
@@ -140,7 +173,7 @@ class peers {
 
   std::shared_ptr<failure> failure_;
   std::shared_ptr<crossing> shared_;
-  int rank_, size_;
+  int rank_, size_, pauses_;
 };
 
 }  // namespace gradsync::detail

@@ -8,7 +8,9 @@
 ///     const buffer_view from = view_of(peers, op.peer, op.from, t);
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <string>
 
@@ -24,6 +26,16 @@ template <class Peers>
 buffer_view view_of(const Peers& peers, int rank, region where, const ticket& t) {
   const auto& posted = peers.posted_by(rank, t);
   return where == region::buffer ? posted.lent.buffer : buffer_view{posted.lent.buffer.type, std::span(&posted.scratch, 1)};
+}
+
+/// Elements first .. last - 1 of a buffer, from where one view has them to where another has.
+inline void copy_elements(const buffer_view& to, const buffer_view& from, std::size_t first, std::size_t last) {
+  const std::size_t element = size_of(to.type);
+  for (std::size_t n = 0; first < last; first += n) {
+    const extent &target = to.extents[extent_of(to, first)], &source = from.extents[extent_of(from, first)];
+    n = std::min(last, std::min(target.first + target.count, source.first + source.count)) - first;
+    std::memcpy(target.data + (first - target.first) * element, source.data + (first - source.first) * element, n * element);
+  }
 }
 
 /// `mismatch_error` for a peer that runs another strategy, and has no scratch where this rank would read.

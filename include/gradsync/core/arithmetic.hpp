@@ -10,10 +10,12 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
+#include "gradsync/core/lanes.hpp"
 #include "gradsync/core/reduce_op.hpp"
 
 #ifdef __FAST_MATH__
@@ -39,73 +41,38 @@ struct divisor {
 
 namespace detail {
 
-// The widest vectors this translation unit may use. Elements are independent, so the width never changes a bit.
-#if defined(__AVX512F__)
-inline constexpr std::size_t lane_bytes = 64;
-#elif defined(__AVX__)
-inline constexpr std::size_t lane_bytes = 32;
-#else
-inline constexpr std::size_t lane_bytes = 16;
-#endif
-
-template <class T>
-struct lanes {
-  typedef T type __attribute__((vector_size(lane_bytes)));
-};
-
-template <class V, class T>
-inline V load(const T* from) {
-  V v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-
-template <class V, class T>
-inline void store(T* to, V v) {
-  std::memcpy(to, &v, sizeof v);
-}
-
-template <class V, class T>
-inline V splat(T x) {
-  if constexpr (std::is_same_v<V, T>) {
-    return x;
-  } else {
-    V v{};
-    for (std::size_t i = 0; i < sizeof(V) / sizeof(T); ++i) v[i] = x;
-    return v;
+// The tree over terms First .. First+Count-1, into the first of them.
+template <int First, int Count, class V>
+__attribute__((always_inline)) inline void sum_tree(V* terms) {
+  if constexpr (Count > 1) {
+    constexpr int left = left_terms(Count);
+    sum_tree<First, left>(terms);
+    sum_tree<First + left, Count - left>(terms);
+    terms[First] += terms[First + left];
   }
 }
 
-// A product that no compiler fuses with the addition after it: g++ contracts by default and ignores the standard pragma.
-template <class V>
-inline V rounded(V product) {
-#if defined(__AVX512F__)
-  asm("" : "+v"(product));
-#elif defined(__x86_64__)
-  asm("" : "+x"(product));
-#elif defined(__aarch64__)
-  asm("" : "+w"(product));
-#else
-  asm("" : "+m"(product));
-#endif
-  return product;
-}
+// x / by, as x · 1/by where that is the same: where both are powers of two.
+template <class T>
+struct quotient {
+  explicit quotient(T total) : by(total), inverse(T{1} / total), exact(is_power_of_two(total)) {}
 
-// Calls f<V>(i) for whole vectors and f<T>(i) for the rest of n elements.
-template <class T, class F>
-inline void sweep(std::size_t n, F&& f) {
-  using vector = typename lanes<T>::type;
-  constexpr std::size_t width = sizeof(vector) / sizeof(T);
-  std::size_t i = 0;
-  for (; i + width <= n; i += width) f.template operator()<vector>(i);
-  for (; i < n; ++i) f.template operator()<T>(i);
-}
+  template <class V>
+  __attribute__((always_inline)) void operator()(V& x) const {
+    if (exact) x *= inverse;
+    else x /= by;
+  }
 
-template <int First, int Count, class V>
-inline V tree_sum(const V* terms) {
-  if constexpr (Count == 1) return terms[First];
-  else return tree_sum<First, left_terms(Count)>(terms) + tree_sum<First + left_terms(Count), Count - left_terms(Count)>(terms);
-}
+  // Of those in the middle of the range, whose inverses are in it too.
+  static bool is_power_of_two(double x) {
+    const auto bits = std::bit_cast<std::uint64_t>(x);
+    const std::uint64_t exponent = bits >> 52, middle = 1023;
+    return (bits << 12) == 0 && exponent > middle - 64 && exponent < middle + 64;
+  }
+
+  T by, inverse;
+  bool exact;
+};
 
 }  // namespace detail
 
@@ -120,7 +87,14 @@ inline T weighted(T x, double weight) {
 /// to[i] = a[i] + b[i]. `to` may be a or b.
 template <class T>
 inline void add(T* to, const T* a, const T* b, std::size_t n) {
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(a + i) + detail::load<V>(b + i)); });
+  detail::sweep<T>(
+      n, [=]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V x, y;
+        detail::load(x, a + i);
+        detail::load(y, b + i);
+        x += y;
+        detail::store(to + i, x);
+      });
 }
 
 /// to[i] = (a[i] + b[i]) / Σw. `to` may be a or b.
@@ -130,9 +104,15 @@ inline void add_divide(T* to, const T* a, const T* b, std::size_t n, divisor<T> 
     for (std::size_t i = 0; i < n; ++i) to[i] = by(a[i] + b[i]);
     return;
   }
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) {
-    detail::store<V>(to + i, (detail::load<V>(a + i) + detail::load<V>(b + i)) / detail::splat<V>(by.narrow));
-  });
+  detail::sweep<T>(
+      n, [ =, over = detail::quotient<T>(by.narrow) ]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V x, y;
+        detail::load(x, a + i);
+        detail::load(y, b + i);
+        x += y;
+        over(x);
+        detail::store(to + i, x);
+      });
 }
 
 /// to[i] = from[i] / Σw. `to` may be `from`.
@@ -142,7 +122,13 @@ inline void divide(T* to, const T* from, std::size_t n, divisor<T> by) {
     for (std::size_t i = 0; i < n; ++i) to[i] = by(from[i]);
     return;
   }
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) { detail::store<V>(to + i, detail::load<V>(from + i) / detail::splat<V>(by.narrow)); });
+  detail::sweep<T>(
+      n, [ =, over = detail::quotient<T>(by.narrow) ]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V x;
+        detail::load(x, from + i);
+        over(x);
+        detail::store(to + i, x);
+      });
 }
 
 /// to[i] = partials[k-1][i] + (… + (partials[0][i] + leaf[i] · weight)): a leaf of the tree over micro-steps and the partial sums it
@@ -159,12 +145,24 @@ inline void fold(T* to, const T* leaf, double weight, const T* const* partials, 
     }
     return;
   }
-  detail::sweep<T>(n, [=]<class V>(std::size_t i) {
-    V x = detail::splat<V>(static_cast<T>(-0.0));
-    if (weight != 0) x = detail::rounded<V>(detail::load<V>(leaf + i) * detail::splat<V>(narrow));
-    for (int k = 0; k < count; ++k) x = detail::load<V>(partials[k] + i) + x;
-    detail::store<V>(to + i, x);
-  });
+  detail::sweep<T>(
+      n, [=]<class V>(std::size_t i) __attribute__((always_inline)) {
+        V x, y;
+        if (weight != 0) {
+          detail::load(x, leaf + i);
+          x *= narrow;
+          detail::round_here(x);
+        } else {
+          x = V{};
+          x *= static_cast<T>(-0.0);
+        }
+        for (int k = 0; k < count; ++k) {
+          detail::load(y, partials[k] + i);
+          y += x;
+      x = y;
+        }
+        detail::store(to + i, x);
+      });
 }
 
 namespace detail {
@@ -172,29 +170,41 @@ namespace detail {
 inline constexpr int written_out = 8;     // trees up to this many terms stay in registers
 inline constexpr std::size_t tile = 256;  // elements of a partial sum of wider trees: stays in the first cache level
 
-// One pass over N inputs: scale, add as a tree, divide; to all N outputs, which are the inputs.
-template <int N, bool Scaled, class T>
-void reduce_in_registers(T* const* at, const T* scales, T total, std::size_t n) {
-  constexpr std::size_t terms = N;
-  T* p[terms];
-  T s[terms];
-  for (int j = 0; j < N; ++j) p[j] = at[j], s[j] = Scaled ? scales[j] : T{1};
-  sweep<T>(n, [&]<class V>(std::size_t i) {
-    V x[terms];
-    for (int j = 0; j < N; ++j) {
-      x[j] = load<V>(p[j] + i);
-      if constexpr (Scaled) x[j] = rounded<V>(x[j] * splat<V>(s[j]));
-    }
-    const V mean = tree_sum<0, N>(x) / splat<V>(total);
-    for (int j = 0; j < N; ++j) store<V>(p[j] + i, mean);
-  });
-}
+// One pass over N inputs: scale, add as a tree, divide; to all N of them, or to one place.
+template <int N, class T>
+struct tree_pass {
+  T* at[N];
+  T scales[N];
+  bool scaled;
+  quotient<T> over;
+  T* only;  // null: to all
+
+  template <class V>
+  __attribute__((always_inline)) void operator()(std::size_t i) const {
+    V x[N];
+    each([&](auto j) __attribute__((always_inline)) { load(x[j], at[j] + i); });
+    if (scaled) each([&](auto j) __attribute__((always_inline)) { x[j] *= scales[j], round_here(x[j]); });
+    sum_tree<0, N>(x);
+    over(x[0]);
+    if (only != nullptr) store(only + i, x[0]);
+    else each([&](auto j) __attribute__((always_inline)) { store(at[j] + i, x[0]); });
+  }
+
+  // Written out whatever the compiler is told to optimize for: the terms shall stay in registers.
+  template <class F>
+  __attribute__((always_inline)) static void each(F&& f) {
+    [&]<int... J>(std::integer_sequence<int, J...>) __attribute__((always_inline)) { (f(std::integral_constant<int, J>{}), ...); }
+    (std::make_integer_sequence<int, N>{});
+  }
+};
 
 template <class T>
-bool reduce_in_registers(int count, bool scaled, T* const* at, const T* scales, T total, std::size_t n) {
-  auto with = [&]<int N>(std::integral_constant<int, N>) {
+bool sum_in_registers(T* const* at, int count, const T* scales, T total, std::size_t n, T* only) {
+  const auto with = [&]<int N>(std::integral_constant<int, N>) {
     if (count != N) return false;
-    scaled ? reduce_in_registers<N, true>(at, scales, total, n) : reduce_in_registers<N, false>(at, scales, total, n);
+    tree_pass<N, T> pass{.at = {}, .scales = {}, .scaled = scales != nullptr, .over = quotient<T>(total), .only = only};
+    for (int j = 0; j < N; ++j) pass.at[j] = at[j], pass.scales[j] = scales != nullptr ? scales[j] : T{1};
+    sweep<T>(n, pass);
     return true;
   };
   return [&]<int... N>(std::integer_sequence<int, N...>) { return (with(std::integral_constant<int, N + 1>{}) || ...); }
@@ -221,21 +231,33 @@ void reduce_tile(T* const* at, const double* scales, int first, int count, std::
 
 }  // namespace detail
 
-/// The fused slice of an all-reduce: each of n elements becomes the canonical tree over the `count` inputs, in all of them.
+namespace detail {
+
+// To all inputs, or to one place.
+template <class T>
+void spread(T* const* at, int count, T* only, std::size_t from, const T* sum, std::size_t n) {
+  if (only != nullptr) std::memcpy(only + from, sum, n * sizeof(T));
+  else
+    for (int j = 0; j < count; ++j) std::memcpy(at[j] + from, sum, n * sizeof(T));
+}
+
+}  // namespace detail
+
+/// The fused slice of an all-reduce: each of n elements becomes the canonical tree over the `count` inputs. In all of them, or in `only`.
 template <reduce_op Op, class T>
-void reduce_all(T* const* at, int count, std::size_t n) {
+void reduce_all(T* const* at, int count, std::size_t n, T* only = nullptr) {
   T sum[detail::tile];
   for (std::size_t from = 0; from < n; from += detail::tile) {
     const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
     detail::reduce_tile<Op>(at, static_cast<const double*>(nullptr), 0, count, from, m, sum);
-    for (int j = 0; j < count; ++j) std::memcpy(at[j] + from, sum, m * sizeof(T));
+    detail::spread(at, count, only, from, sum, m);
   }
 }
 
 /// The same for gradients: input j times scales[j] first (null: all 1), and the sum over Σw last. 2 bytes of memory traffic a byte and
 /// rank.
 template <class T>
-void mean_all(T* const* at, const double* scales, int count, divisor<T> by, std::size_t n) {
+void mean_all(T* const* at, const double* scales, int count, divisor<T> by, std::size_t n, T* only = nullptr) {
   bool scaled = false, exact = by.narrows();
   T narrow[detail::written_out] = {};
   for (int j = 0; scales != nullptr && j < count; ++j) {
@@ -243,26 +265,20 @@ void mean_all(T* const* at, const double* scales, int count, divisor<T> by, std:
     if (j < detail::written_out) narrow[j] = static_cast<T>(scales[j]);
     exact = exact && static_cast<double>(static_cast<T>(scales[j])) == scales[j];
   }
-  if (exact && detail::reduce_in_registers(count, scaled, at, narrow, by.narrow, n)) return;
+  if (exact && detail::sum_in_registers(at, count, scaled ? narrow : nullptr, by.narrow, n, only)) return;
   T sum[detail::tile];
   for (std::size_t from = 0; from < n; from += detail::tile) {
     const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
     detail::reduce_tile<reduce_op::sum>(at, scaled ? scales : nullptr, 0, count, from, m, sum);
     divide(sum, sum, m, by);
-    for (int j = 0; j < count; ++j) std::memcpy(at[j] + from, sum, m * sizeof(T));
+    detail::spread(at, count, only, from, sum, m);
   }
 }
 
 /// The tree over `count` inputs, divided, into at[to] alone: one of the inputs, or another place behind them.
 template <class T>
 void join_all(T* const* at, int count, int to, divisor<T> by, std::size_t n) {
-  T sum[detail::tile];
-  for (std::size_t from = 0; from < n; from += detail::tile) {
-    const std::size_t m = n - from < detail::tile ? n - from : detail::tile;
-    detail::reduce_tile<reduce_op::sum>(at, static_cast<const double*>(nullptr), 0, count, from, m, sum);
-    if (by.total != 1) divide(sum, sum, m, by);
-    std::memcpy(at[to] + from, sum, m * sizeof(T));
-  }
+  mean_all(at, nullptr, count, by, n, at[to]);
 }
 
 }  // namespace gradsync
