@@ -19,8 +19,8 @@ struct shape {
 };
 
 /// Named p0, p1, …; they have no memory.
-inline std::vector<gradsync::parameter> parameters_of_shapes(const std::vector<shape>& shapes) {
-  std::vector<gradsync::parameter> all;
+inline gradsync::series<gradsync::parameter> parameters_of_shapes(const std::vector<shape>& shapes) {
+  gradsync::series<gradsync::parameter> all;
   for (const shape& s : shapes) {
     gradsync::parameter p;
     p.type = s.type;

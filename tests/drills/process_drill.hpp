@@ -97,7 +97,7 @@ gradsync::collective<Communicator> strategy_of(const process_drill& d, Communica
 /// One rank's function.
 template <class Communicator>
 void train(const process_drill& d, Communicator& own) {
-  constexpr int updates = 4;
+  constexpr int steps = 4;
   const std::vector<std::size_t> counts = {300'000, 3, 70'000};  // a bucket each, the last one first
   const bool victim = own.rank() == d.victim;
   gradsync::faulty<Communicator> comm{own};
@@ -108,7 +108,7 @@ void train(const process_drill& d, Communicator& own) {
              .collective = static_cast<std::uint64_t>(d.mark),
              .round = d.round});
   const executioner watches(d, comm);
-  for (int update = 0, mark = 0; update < updates; ++update) {
+  for (int update = 0, mark = 0; update < steps; ++update) {
     for (std::size_t bucket = 0; bucket < counts.size(); ++bucket, ++mark) {
       test::param& p = net.layer[counts.size() - 1 - bucket];
       p.grad.assign(p.value.size(), static_cast<float>(own.rank() + update));

@@ -19,11 +19,9 @@ namespace gradsync::detail {
 // What a rank has lent. Its extents may be looked at in a pass only: afterwards a rank that fails takes them away.
 struct alignas(64) posting {
   contribution lent;
-  std::size_t count = 0;  // up to here on one cache line: all that peers need to know of a copy
-  extent scratch = {};  // the second place of some of the buffer's elements, or a copy of all
+  std::size_t count = 0;
+  extent scratch = {};  // the second place of some of the buffer's elements
 };
-
-inline constexpr std::size_t few_bytes = 256;  // whose place peers know, before they have seen the posting
 
 // One rank's lines in a channel. Only that rank raises the flags; everybody reads them.
 struct lane {
@@ -31,8 +29,6 @@ struct lane {
   alignas(128) std::atomic<std::uint32_t> inside{0};  // passes under way in peers' memory
   alignas(128) series<posting> posts;                 // a ring of slots, filled by the owner; read by all, so on a line of its own
   series<aligned_bytes> scratch;                      // the owner's, for half as many; here, so that it outlives a peer's last look at it
-  aligned_bytes few;                                  // the owner's, few_bytes by slot: peers may read them until it posts there again
-  series<aligned_bytes> copies;                       // the same of more bytes
 };
 
 struct crossing {

@@ -44,15 +44,10 @@ class peers {
 
   lane& mine() const { return lane_of(rank_); }
 
-  /// Whether ranks take turns on processors.
-  bool crowded() const { return failure_->crowded(); }
-
   /// Room for so many collectives, a power of two, the last half of which may be under way.
   void make_slots(std::size_t slots) {
     mine().posts.resize(slots);
     mine().scratch.resize(slots / 2);
-    mine().copies.resize(slots);
-    mine().few = aligned_bytes(slots * few_bytes);
   }
 
   /// Tells all peers what this rank lends.
@@ -61,13 +56,8 @@ class peers {
     mine().posted.raise(t.sequence + 1);
   }
 
-  /// Once all have posted: nobody reads any more where this rank posts next, so its cache may take these lines from theirs meanwhile.
-  void expect_next(const ticket& t, std::size_t copied) const {
-    const ticket next{.sequence = t.sequence + 1};
-    take_line(&posted_by(rank_, next));
-    const std::byte* const few = mine().few.data() + slot(mine(), next) * few_bytes;
-    for (std::size_t at = 0; at < copied && at < few_bytes; at += 64) take_line(few + at);
-  }
+  /// Once all have posted: nobody reads any more where this rank posts next, so its cache may take that line from theirs meanwhile.
+  void expect_next(const ticket& t) const { take_line(&posted_by(rank_, {.sequence = t.sequence + 1})); }
 
   /// Tells all peers that this rank is through.
   void pass_on(std::uint32_t tick) { mine().progress.raise(tick); }
@@ -81,20 +71,7 @@ class peers {
   std::size_t scratch_bytes() const {
     std::size_t sum = 0;
     for (const aligned_bytes& one : mine().scratch) sum += one.size();
-    for (const aligned_bytes& one : mine().copies) sum += one.size();
-    return sum + mine().few.size();
-  }
-
-  /// Memory for a copy of what this rank lends. Peers may read it until this rank posts to that slot again: a rank posts there when it is
-  /// through with the collective half the slots before, so all have posted to that one, and were through with what lay here.
-  std::byte* copy(const ticket& t, std::size_t bytes) {
-    aligned_bytes& memory = mine().copies[slot(mine(), t)];
-    if (bytes > few_bytes && memory.size() < bytes) memory = aligned_bytes(bytes);
-    return copy_of(rank_, t, bytes);
-  }
-  std::byte* copy_of(int rank, const ticket& t, std::size_t bytes) const {
-    const lane& theirs = lane_of(rank);
-    return bytes <= few_bytes ? theirs.few.data() + slot(theirs, t) * few_bytes : theirs.copies[slot(theirs, t)].data();
+    return sum;
   }
 
   const posting& posted_by(int rank, const ticket& t) const { return lane_of(rank).posts[slot(lane_of(rank), t)]; }

@@ -7,9 +7,8 @@
 ///
 /// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
-/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. Of small
-/// buffers each rank publishes a copy, and sums all copies for itself: then ranks meet once, not twice. No lock, and no allocation but that
-/// of scratch and copies, by the first collective that needs so much in its slot.
+/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock, and
+/// no allocation but that of scratch, by the first collective that needs so much in its slot.
 #pragma once
 
 #include <algorithm>
@@ -36,9 +35,6 @@ namespace detail {
 
 inline constexpr std::size_t piece_bytes = 32 << 10;   // of a chunk: the next rank starts on it while this one does the next
 inline constexpr std::size_t breath_bytes = 64 << 10;  // of a pass, after which it looks whether the group has failed
-
-// Up to so many bytes a copy, which all ranks read and sum whole, is faster than slices, whose end all have to wait for.
-constexpr std::size_t copied_bytes(bool crowded) { return crowded ? 8 << 10 : 1 << 10; }
 
 }  // namespace detail
 
@@ -67,11 +63,6 @@ class peer_channel {
       base_ += static_cast<std::uint32_t>(p.rounds()) * t.pieces;
     } else {
       base_ += 1;
-    }
-    if (is_copied(p, contribution)) {
-      publish(t, contribution.buffer);
-      // Who comes after a failure waits for an end that nobody tells, and learns why. Who was there before is served, as all others are.
-      t.copied = !peers_.failed();
     }
     const extent scratch = scratch_for(p, t, contribution.buffer);
     peers_.post(t, {contribution, contribution.buffer.count(), scratch});
@@ -102,20 +93,19 @@ class peer_channel {
   /// The fused all-reduce of gradients.
   bool reduce(const ticket& t, const deadline& until) {
     return dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
-      return fused<T>(t, until, [&](T* const* at, std::size_t n, T* only) {
-        mean_all<T>(at, scales_.data(), peers_.size(), divisor<T>(total_weight(t)), n, only);
-      });
+      return fused<T>(t, until,
+                      [&](T* const* at, std::size_t n) { mean_all<T>(at, scales_.data(), peers_.size(), divisor<T>(total_weight(t)), n); });
     });
   }
 
   /// The fused all-reduce of a user's own values: no weights, no division.
   template <class T>
   bool reduce(const ticket& t, reduce_op op, const deadline& until) {
-    return fused<T>(t, until, [&](T* const* at, std::size_t n, T* only) {
+    return fused<T>(t, until, [&](T* const* at, std::size_t n) {
       switch (op) {
-        case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at, peers_.size(), n, only);
-        case reduce_op::min: return reduce_all<reduce_op::min, T>(at, peers_.size(), n, only);
-        default: return reduce_all<reduce_op::max, T>(at, peers_.size(), n, only);
+        case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at, peers_.size(), n);
+        case reduce_op::min: return reduce_all<reduce_op::min, T>(at, peers_.size(), n);
+        default: return reduce_all<reduce_op::max, T>(at, peers_.size(), n);
       }
     });
   }
@@ -137,7 +127,6 @@ class peer_channel {
   }
 
   bool drain(const program& p, const ticket& t, const deadline& until) {
-    if (t.copied) return true;
     if (p.fused) {
       for (int peer = 0; peer < peers_.size(); ++peer)
         if (!peers_.passed(peer, t.base + 1, until)) return false;
@@ -157,8 +146,6 @@ class peer_channel {
   std::size_t scratch_bytes() const { return peers_.scratch_bytes(); }
 
  private:
-  static constexpr bool can_copy = requires(Peers & all, const ticket& t) { all.copy(t, std::size_t{}); };
-
   std::size_t ranks() const { return static_cast<std::size_t>(peers_.size()); }
 
   // The slot's scratch, which nobody reads any more: the collective that had it was drained before this one was posted.
@@ -169,48 +156,19 @@ class peer_channel {
     return {peers_.scratch(t, bytes), begin, end - begin};
   }
 
-  // The root of a broadcast gives what it has to all at once, and is not summed.
-  bool is_copied(const program& p, const contribution& own) const {
-    if constexpr (can_copy)
-      return p.fused && own.call < detail::call_of_broadcast(0) && own.buffer.bytes() <= detail::copied_bytes(peers_.crowded());
-    return false;
-  }
-
-  void publish(const ticket& t, const buffer_view& buffer) {
-    if constexpr (can_copy) {
-      std::byte* const to = peers_.copy(t, buffer.bytes());
-      for (const extent& e : buffer.extents)
-        if (e.count > 0) std::memcpy(to + e.first * size_of(buffer.type), e.data, e.count * size_of(buffer.type));
-    }
-  }
-
   static std::uint32_t tick(const ticket& t, int round, std::uint32_t piece) {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
 
-  // Calls f(pointers, n, only) for stretches of n elements of all ranks' buffers, to be summed into all of them, or into `only`.
+  // Calls f(pointers, n) for stretches of n elements of all ranks' buffers, to be summed into all of them.
   template <class T, class F>
   bool fused(const ticket& t, const deadline& until, F&& f) {
     for (int peer = 0; peer < peers_.size(); ++peer)
       if (!peers_.posted(peer, t, until)) return false;
     for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
-    if constexpr (can_copy) peers_.expect_next(t, t.copied ? peers_.lent(t).bytes() : 0);
-    t.copied ? copies<T>(t, f) : slice<T>(t, f);
+    if constexpr (requires { peers_.expect_next(t); }) peers_.expect_next(t);
+    slice<T>(t, f);
     return true;
-  }
-
-  // All of the own buffer, of which all ranks have given a copy.
-  template <class T, class F>
-  void copies(const ticket& t, F&& f) {
-    if constexpr (can_copy) {
-      const buffer_view& own = peers_.lent(t);
-      const std::span<T*> at = pointers<T>(ranks());
-      for (const extent& e : own.extents) {
-        for (int peer = 0; peer < peers_.size(); ++peer)
-          at[static_cast<std::size_t>(peer)] = reinterpret_cast<T*>(peers_.copy_of(peer, t, own.bytes())) + e.first;
-        f(at.data(), e.count, reinterpret_cast<T*>(e.data));
-      }
-    }
   }
 
   // The slice of this rank in all buffers, then the tick.
@@ -224,7 +182,7 @@ class peer_channel {
       const detail::pass inside(peers_);
       const std::size_t step = detail::breath_bytes / sizeof(T);
       for (; first < end && (first == begin || !peers_.failed()); first += step)
-        runs<T>(ranks(), first, std::min(end, first + step), [&](std::span<T*> at, std::size_t n) { f(at.data(), n, nullptr); });
+        runs<T>(ranks(), first, std::min(end, first + step), [&](std::span<T*> at, std::size_t n) { f(at.data(), n); });
     }
     if (first < end) peers_.report();
     peers_.pass_on(t.base + 1);

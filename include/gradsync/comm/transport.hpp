@@ -42,7 +42,6 @@ struct ticket {
   std::uint32_t sequence = 0;  ///< collectives posted before it
   std::uint32_t base = 0;      ///< ticks of all collectives before it
   std::uint32_t pieces = 1;    ///< stretches each chunk is cut into, so that a round starts before the one before it is over
-  bool copied = false;         ///< peers read a copy of the elements, so nobody waits for their end
 };
 
 template <class C>
