@@ -63,7 +63,8 @@ def room_tests(files, rooms, exceptions):
       files: the sources, <room>/<name>_test.cpp or .cu
       rooms: what holds for all tests of a room: a dict of deps, data and tags
       exceptions: the same for single tests, by file without .cpp or .cu; besides size, shard_count, and
-        - of a .cpp file `alone`, and `native`, which builds the test a second time, as <room>_<name>_native, for this very processor
+        - of a .cpp file `alone`, and `native`, which builds the test also as <room>_<name>_optimized, and as <room>_<name>_native for this
+          very processor
         - of a .cu file `gpu`, which builds it a second time, as <room>_<name>_gpu, for a real device; and `party`, whose headers it
           includes, if it is not that of its room or name: a file called nccl_… includes those of the party nccl
     """
@@ -80,6 +81,7 @@ def room_tests(files, rooms, exceptions):
             joined.setdefault(test.room, []).append(file)
         builds = [(test.name, [], ["manual"] if test.joins else [])]
         if test.native:  # about rounding, which no sanitizer looks at
+            builds.append((test.name + "_optimized", ["-O2"], ["nosan"]))
             builds.append((test.name + "_native", ["-O2", "-march=native"], ["nosan"]))
         for build, copts, tags in builds:
             cc_test(

@@ -11,11 +11,11 @@ using namespace gradsync;
 
 namespace {
 
-const auto over_queues = [](int size, auto body) { test::run_queues(size, body); };
+const auto over_queues = [](int size, auto body) { laws::run_queues(size, body); };
 
 }  // namespace
 
-static_assert(20'000 * sizeof(float) > 2 * test::queue_endpoint::piece_bytes);  // what mean_laws takes for several pieces
+static_assert(20'000 * sizeof(float) > 2 * laws::queue_endpoint::piece_bytes);  // what mean_laws takes for several pieces
 
 TEST_CASE("channels of messages obey the laws of channels") { laws::channel_laws(over_queues); }
 
@@ -24,7 +24,7 @@ TEST_CASE("every strategy gives the mean over messages") { laws::mean_laws(over_
 TEST_CASE("an update's buckets have one roll call and one sum of weights") {
   std::uint64_t messages[2] = {};  // of updates with one bucket and with four
   for (const std::size_t buckets : {1u, 4u})
-    messages[buckets / 4] = test::run_queues(3, [buckets](auto& comm) {
+    messages[buckets / 4] = laws::run_queues(3, [buckets](auto& comm) {
       auto channel = comm.open(buckets);
       const program p = compile(ring{}, comm.rank(), comm.size());
       std::vector<float> own(90, static_cast<float>(comm.rank() + 1));

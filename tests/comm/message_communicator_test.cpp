@@ -11,11 +11,11 @@ using namespace gradsync;
 
 namespace {
 
-const auto over_queues = [](int size, auto body) { test::run_queues(size, body); };
+const auto over_queues = [](int size, auto body) { laws::run_queues(size, body); };
 
 // The first `size` ranks of a larger group, as a part of it: the numbers are the same.
 const auto over_part = [](int size, auto body) {
-  test::run_queues(size + 1, [&](auto& comm) {
+  laws::run_queues(size + 1, [&](auto& comm) {
     auto part = comm.split(comm.rank() < size ? -7 : 3);
     if (comm.rank() < size) body(part);
   });
@@ -30,7 +30,7 @@ TEST_CASE("a part of them does too") { laws::communicator_laws(over_part, 5); }
 TEST_CASE("ranks that pass messages obey the laws of failure") { laws::failure_laws(over_queues); }
 
 TEST_CASE("ranks of one color are a group, ordered by key, and parts of parts do not meet each other's messages") {
-  test::run_queues(6, [](auto& comm) {
+  laws::run_queues(6, [](auto& comm) {
     auto row = comm.split(comm.rank() / 3, -comm.rank());
     CHECK(row.size() == 3);
     CHECK(row.rank() == 2 - comm.rank() % 3);

@@ -5,7 +5,7 @@
 /// nothing is in order but the messages of a pair, and it is left to chance whether a message is copied when it is sent, or lies in the
 /// sender's memory until it is received.
 ///
-///     test::run_queues(4, [](auto& comm) { ... });   // as thread_group(4).run
+///     laws::run_queues(4, [](auto& comm) { ... });   // as thread_group(4).run
 #pragma once
 
 #include <cstdio>
@@ -27,7 +27,7 @@
 #include "gradsync/comm/message_world.hpp"
 #include "tests/laws/scattered.hpp"
 
-namespace gradsync::test {
+namespace gradsync::laws {
 
 struct parcel {
   const std::byte* lent;  // null: copied
@@ -236,4 +236,4 @@ std::uint64_t run_queues(int size, Body&& body) {
   return office->sent;
 }
 
-}  // namespace gradsync::test
+}  // namespace gradsync::laws

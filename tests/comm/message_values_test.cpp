@@ -11,7 +11,7 @@ using namespace gradsync;
 // The laws that these calls obey are those of message_communicator_test; here, where the two ways of going part.
 TEST_CASE("values that fit into the roll call and longer ones come to the same bits") {
   for (const int size : {2, 3, 5, 8})
-    test::run_queues(size, [](auto& comm) {
+    laws::run_queues(size, [](auto& comm) {
       const auto rank = static_cast<std::size_t>(comm.rank());
       for (const std::size_t n : {8u, 9u}) {  // 32 bytes, and 36
         std::vector<float> sum = laws::numbers<float>(n, comm.rank(), n);
@@ -28,14 +28,14 @@ TEST_CASE("values that fit into the roll call and longer ones come to the same b
 }
 
 TEST_CASE("the sum of truth values is true, as over threads") {
-  test::run_queues(3, [](auto& comm) {
+  laws::run_queues(3, [](auto& comm) {
     CHECK(comm.all_reduce(comm.rank() == 2));
     CHECK_FALSE(comm.all_reduce(false));
   });
 }
 
 TEST_CASE("types of 16 bits, which MPI cannot add, are added like any other") {
-  test::run_queues(3, [](auto& comm) {
+  laws::run_queues(3, [](auto& comm) {
     for (const std::size_t n : {3u, 100u}) {
       std::vector<std::int16_t> sum(n, static_cast<std::int16_t>(-300 * (comm.rank() + 1)));
       comm.all_reduce(std::span(sum));

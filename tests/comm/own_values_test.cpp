@@ -73,6 +73,6 @@ TEST_CASE("a part has the ranks of one color by key, then by rank, and learns th
   CHECK(p.number == 99);
   CHECK(comm.calls == std::vector<int>{detail::call_of_split});
 
-  const told_by_the_test::part alone = comm.choose(5, 0, 100);
+  const told_by_the_test::split_part alone = comm.choose(5, 0, 100);
   CHECK((alone.members.size() == 1 && alone.members[0] == 1 && alone.rank == 0 && alone.number == 100));
 }

@@ -190,12 +190,12 @@ TEST_CASE("in a part of a group messages say both numbers of a rank") {
 TEST_CASE("a pass is seen by others while it lasts, and is refused after a failure") {
   table t;
   {
-    const detail::peers::pass inside(t.seen_from[1]);
+    const detail::pass inside(t.seen_from[1]);
     CHECK(t.lane(1).inside != 0);
   }
   CHECK(t.lane(1).inside == 0);
   t.outcome->fail(2, std::make_exception_ptr(std::runtime_error("disk full")));
-  CHECK_THROWS_AS(detail::peers::pass(t.seen_from[1]), transport_error);
+  CHECK_THROWS_AS(detail::pass(t.seen_from[1]), transport_error);
   CHECK(t.lane(1).inside == 0);
 }
 

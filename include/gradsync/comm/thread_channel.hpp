@@ -7,8 +7,8 @@
 ///
 /// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
-/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock, and
-/// no allocation but that of scratch, by the first collective that needs so much in its slot.
+/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock,
+/// and no allocation but that of scratch, by the first collective that needs so much in its slot.
 #pragma once
 
 #include <algorithm>

@@ -167,7 +167,7 @@ inline void fold(T* to, const T* leaf, double weight, const T* const* partials, 
 
 namespace detail {
 
-inline constexpr int written_out = 8;     // trees up to this many terms stay in registers
+inline constexpr int written_out = 8;     // trees of up to this many terms stay in registers, if they are among those that are compiled
 inline constexpr std::size_t tile = 256;  // elements of a partial sum of wider trees: stays in the first cache level
 
 // One pass over N inputs: scale, add as a tree, divide; to all N of them, or to one place.
@@ -207,8 +207,9 @@ bool sum_in_registers(T* const* at, int count, const T* scales, T total, std::si
     sweep<T>(n, pass);
     return true;
   };
-  return [&]<int... N>(std::integer_sequence<int, N...>) { return (with(std::integral_constant<int, N + 1>{}) || ...); }
-  (std::make_integer_sequence<int, written_out>{});
+  // Others are rare, and each of them takes as long to compile as all else of a pass.
+  return [&]<int... N>(std::integer_sequence<int, N...>) { return (with(std::integral_constant<int, N>{}) || ...); }
+  (std::integer_sequence<int, 1, 2, 3, 4, written_out>{});
 }
 
 // The tree over terms first .. first+count-1 of at most one tile, at offset `from` of each input.

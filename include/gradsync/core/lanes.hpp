@@ -114,8 +114,9 @@ __attribute__((always_inline)) inline void sweep_by(std::size_t n, const F f) {
   for (; i < n; ++i) f.template operator()<T>(i);
 }
 
-// Programs for any x86-64 processor use wider vectors where there are some: without FMA, which could only change bits.
-#if defined(__x86_64__) && !defined(__AVX__)
+// Programs for any x86-64 processor use wider vectors where there are some: without FMA, which could only change bits. Not those that are
+// not optimized: they would gain nothing, and take longer to compile.
+#if defined(__x86_64__) && !defined(__AVX__) && defined(__OPTIMIZE__)
 template <class T, class F>
 __attribute__((target("avx2"))) inline void sweep_avx2(std::size_t n, const F f) {
   sweep_by<32, T>(n, f);
@@ -126,7 +127,7 @@ inline bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 // f has to be inlined always.
 template <class T, class F>
 inline void sweep(std::size_t n, const F f) {
-#if defined(__x86_64__) && !defined(__AVX__)
+#if defined(__x86_64__) && !defined(__AVX__) && defined(__OPTIMIZE__)
   if (n * sizeof(T) >= 64 && has_avx2()) return sweep_avx2<T>(n, f);
 #endif
   sweep_by<lane_bytes, T>(n, f);
