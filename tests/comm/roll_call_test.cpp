@@ -14,7 +14,7 @@ namespace {
 // Every rank answers with the entry that `entry_of(rank)` makes; then `look(roll, rank)`.
 template <class Entry, class Look>
 void call(int size, Entry&& entry_of, Look&& look) {
-  const auto office = std::make_shared<test::post_office>();
+  const auto office = std::make_shared<laws::post_office>();
   const auto outcome = std::make_shared<detail::failure>(size, std::chrono::steady_clock::now);
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank)
