@@ -145,6 +145,9 @@ inline void fold(T* to, const T* leaf, double weight, const T* const* partials, 
     }
     return;
   }
+  T of_zeros[128 / sizeof(T)];  // the widest V: nvcc knows no constant of such a type
+  for (T& zero : of_zeros) zero = static_cast<T>(-0.0);
+  const T* const neutral = of_zeros;
   detail::sweep<T>(
       n, [=]<class V>(std::size_t i) __attribute__((always_inline)) {
         V x, y;
@@ -153,13 +156,12 @@ inline void fold(T* to, const T* leaf, double weight, const T* const* partials, 
           x *= narrow;
           detail::round_here(x);
         } else {
-          x = V{};
-          x *= static_cast<T>(-0.0);
+          detail::load(x, neutral);
         }
         for (int k = 0; k < count; ++k) {
           detail::load(y, partials[k] + i);
           y += x;
-      x = y;
+          x = y;
         }
         detail::store(to + i, x);
       });
