@@ -37,6 +37,7 @@ TEST_CASE("a broadcast makes a meeting, at which each rank gives what it likes")
 
 TEST_CASE("ranks agree on rank 0's unique id, unless two of them have one device") {
   standin::reset();
+  standin::devices(4);
   standin::nccl::set({});
   thread_group(3).run([](auto& host) {
     auto meet = meeting_over(host);
@@ -58,6 +59,7 @@ TEST_CASE("with NCCL_COMM_ID ranks need not meet") {
 
 TEST_CASE("a communicator for which a rank doesn't come ends in a timeout") {
   standin::reset();
+  standin::devices(4);
   standin::nccl::set({});
   CHECK_THROWS_WITH_AS(detail::connect(detail::new_unique_id(), 0, 2, {.deadline = 100ms}),
                        "gradsync[rank 0]: not all 2 ranks came to make NCCL's communicator before the deadline of 100 ms", timeout_error);
