@@ -64,4 +64,23 @@ inline std::string from_where_the_user_stands(const std::string& path) {
   return (std::filesystem::path{folder} / path).string();  // an absolute path stays as it is
 }
 
+/// Reads a command line into what the app's options stand for. False where there is nothing to run: `asked` has the text to print, and the
+/// exit status 0 (help, version) or 2 (a mistake, in one line that begins with the program's name).
+template <class Asked>
+bool parse(CLI::App& app, int argc, const char* const* argv, Asked& asked) {
+  try {
+    app.parse(argc, argv);
+    return true;
+  } catch (const CLI::CallForHelp&) {
+    asked.text = app.help();
+    while (asked.text.ends_with('\n')) asked.text.pop_back();
+  } catch (const CLI::CallForVersion& version) {
+    asked.text = version.what();
+  } catch (const CLI::ParseError& mistake) {
+    asked.text = app.get_name() + ": " + one_line(mistake.what());
+    asked.exit_code = 2;
+  }
+  return false;
+}
+
 }  // namespace arguments

@@ -30,7 +30,7 @@ bench::measured measure(const bench::options& chosen) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bench::command_line asked = bench::parse_command_line(argc, argv);
+  const bench::command_line asked = bench::parse_command_line("allreduce", argc, argv);
   if (!asked.text.empty()) {
     (asked.exit_code == 0 ? std::cout : std::cerr) << asked.text << std::endl;
     return asked.exit_code;

@@ -28,14 +28,14 @@ CLI::Validator bytes() {
 
 }  // namespace
 
-command_line parse_command_line(int argc, const char* const* argv) {
+command_line parse_command_line(const char* program, int argc, const char* const* argv) {
   using namespace ::arguments;
   command_line asked;
   options& chosen = asked.chosen;
   std::string op = "sum", mode = "hot";
 
-  CLI::App app{"Times all-reduces in place, and says how near they come to what memory allows.", "allreduce"};
-  app.set_version_flag("--version", "allreduce, gradsync 0.1.0", "Print the version and leave");
+  CLI::App app{"Times all-reduces in place, and says how near they come to what memory allows.", program};
+  app.set_version_flag("--version", std::string(program) + ", gradsync 0.1.0", "Print the version and leave");
   app.get_help_ptr()->description("Print this text and leave");
   app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   const std::vector<std::string> known = ::fashion::strategy_names();
@@ -62,22 +62,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
   app.add_option("--json", chosen.json, "Write the table there, for programs")->type_name("FILE")->check(not_empty());
   app.add_option("--plot", chosen.plot, "Draw it there, as SVG; needs gnuplot")->type_name("FILE")->check(not_empty());
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    asked.text = app.help();
-    while (asked.text.ends_with('\n')) asked.text.pop_back();
-    return asked;
-  } catch (const CLI::CallForVersion& version) {
-    asked.text = version.what();
-    return asked;
-  } catch (const CLI::ParseError& mistake) {
-    asked.text = "allreduce: " + one_line(mistake.what());
-    asked.exit_code = 2;
-    return asked;
-  }
+  if (!parse(app, argc, argv, asked)) return asked;
   if (chosen.least_bytes > chosen.most_bytes) {
-    asked.text = "allreduce: --least: the smallest buffer is larger than the largest";
+    asked.text = std::string(program) + ": --least: the smallest buffer is larger than the largest";
     asked.exit_code = 2;
   }
   chosen.mean = op == "avg";

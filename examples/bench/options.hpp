@@ -27,7 +27,7 @@ struct command_line {
   int exit_code = 0;  ///< 2 for a mistake
 };
 
-/// Never throws for what the user typed.
-command_line parse_command_line(int argc, const char* const* argv);
+/// Of a program of this name. Never throws for what the user typed.
+command_line parse_command_line(const char* program, int argc, const char* const* argv);
 
 }  // namespace bench

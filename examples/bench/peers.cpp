@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
     serve(argv[2], std::stoi(argv[3]));
     return 0;
   }
-  const bench::command_line asked = bench::parse_command_line(argc, argv);
+  const bench::command_line asked = bench::parse_command_line("peers", argc, argv);
   if (!asked.text.empty()) {
     (asked.exit_code == 0 ? std::cout : std::cerr) << asked.text << std::endl;
     return asked.exit_code;

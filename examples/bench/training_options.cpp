@@ -75,20 +75,7 @@ training_command_line parse_training(training_program which, int argc, const cha
   option("--json", chosen.json, "Write the table there, for programs", "FILE", not_empty());
   option("--plot", chosen.plot, "Draw it there, as SVG; needs gnuplot", "FILE", not_empty());
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    asked.text = app.help();
-    while (asked.text.ends_with('\n')) asked.text.pop_back();
-    return asked;
-  } catch (const CLI::CallForVersion& version) {
-    asked.text = version.what();
-    return asked;
-  } catch (const CLI::ParseError& mistake) {
-    asked.text = std::string(name) + ": " + one_line(mistake.what());
-    asked.exit_code = 2;
-    return asked;
-  }
+  if (!parse(app, argc, argv, asked)) return asked;
   chosen.progress = progress == "thread"     ? gradsync::progress::thread
                     : progress == "at-marks" ? gradsync::progress::at_marks
                                              : gradsync::progress::automatic;

@@ -74,20 +74,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
   option("--metrics", chosen.metrics, "Write a JSON line an epoch, and a last one", "FILE", not_empty());
   option("--trace", chosen.trace, "Write a Chrome trace, which ui.perfetto.dev opens", "FILE", not_empty());
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    asked.text = app.help();
-    while (asked.text.ends_with('\n')) asked.text.pop_back();
-    return asked;
-  } catch (const CLI::CallForVersion& version) {
-    asked.text = version.what();
-    return asked;
-  } catch (const CLI::ParseError& mistake) {
-    asked.text = "train_fashion: " + one_line(mistake.what());
-    asked.exit_code = 2;
-    return asked;
-  }
+  if (!parse(app, argc, argv, asked)) return asked;
   chosen.optimizer = optimizer == "adamw" ? optimizer_kind::adamw : optimizer_kind::sgd;
   if (learning_rate->count() == 0) {
     // A batch of k times the examples makes k times fewer, better steps (Goyal et al. 2017); 0.1 is as far as this model follows.

@@ -23,7 +23,7 @@ namespace {
 bench::command_line parse(std::initializer_list<const char*> arguments) {
   std::vector<const char*> all{"allreduce"};
   all.insert(all.end(), arguments);
-  return bench::parse_command_line(static_cast<int>(all.size()), all.data());
+  return bench::parse_command_line("allreduce", static_cast<int>(all.size()), all.data());
 }
 
 bench::measured measure(const bench::options& chosen) {

@@ -92,22 +92,26 @@ class peer_channel {
 
   /// The fused all-reduce of gradients.
   bool reduce(const ticket& t, const deadline& until) {
-    return dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
-      return fused<T>(t, until,
-                      [&](T* const* at, std::size_t n) { mean_all<T>(at, scales_.data(), peers_.size(), divisor<T>(total_weight(t)), n); });
+    if (!all_posted(t, until)) return false;
+    dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
+      const divisor<T> by(total_weight(t));
+      slice<T>(t, [&](T* const* at, std::size_t n) { mean_all<T>(at, scales_.data(), peers_.size(), by, n); });
     });
+    return true;
   }
 
   /// The fused all-reduce of a user's own values: no weights, no division.
   template <class T>
   bool reduce(const ticket& t, reduce_op op, const deadline& until) {
-    return fused<T>(t, until, [&](T* const* at, std::size_t n) {
+    if (!all_posted(t, until)) return false;
+    slice<T>(t, [&](T* const* at, std::size_t n) {
       switch (op) {
         case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at, peers_.size(), n);
         case reduce_op::min: return reduce_all<reduce_op::min, T>(at, peers_.size(), n);
         default: return reduce_all<reduce_op::max, T>(at, peers_.size(), n);
       }
     });
+    return true;
   }
 
   /// Copies the root's elements into every rank's buffer.
@@ -160,18 +164,16 @@ class peer_channel {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
 
-  // Calls f(pointers, n) for stretches of n elements of all ranks' buffers, to be summed into all of them.
-  template <class T, class F>
-  bool fused(const ticket& t, const deadline& until, F&& f) {
+  // True: all ranks' buffers, scales and weights are there for a fused pass.
+  bool all_posted(const ticket& t, const deadline& until) {
     for (int peer = 0; peer < peers_.size(); ++peer)
       if (!peers_.posted(peer, t, until)) return false;
     for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
     if constexpr (requires { peers_.expect_next(t); }) peers_.expect_next(t);
-    slice<T>(t, f);
     return true;
   }
 
-  // The slice of this rank in all buffers, then the tick.
+  // Calls f(pointers, n) for stretches of n elements of all ranks' buffers, which are this rank's slice, then raises the tick.
   template <class T, class F>
   void slice(const ticket& t, F&& f) {
     for (int peer = 0; peer < peers_.size(); ++peer) views_[static_cast<std::size_t>(peer)] = peers_.lent(peer, t);
@@ -188,16 +190,11 @@ class peer_channel {
     peers_.pass_on(t.base + 1);
   }
 
-  // One scratch for all element types.
-  template <class T>
-  std::span<T*> pointers(std::size_t views) {
-    return {::new (static_cast<void*>(pointers_.data())) T*[views], views};
-  }
-
   // Calls f(pointers, n) for the stretches of [first, last) that are contiguous in the first views of views_, as many as `views`.
   template <class T, class F>
   void runs(std::size_t views, std::size_t first, std::size_t last, F&& f) {
-    for_each_run<T>(std::span(views_).first(views), first, last, pointers<T>(views), cursor_, f);
+    T** at = ::new (static_cast<void*>(pointers_.data())) T*[views];  // one scratch for all element types
+    for_each_run<T>(std::span(views_).first(views), first, last, std::span<T*>(at, views), cursor_, f);
   }
 
   void perform(const program& p, series_view<operation> now, const ticket& t, std::uint32_t piece) {
