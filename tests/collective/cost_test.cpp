@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
 #include "gradsync/collective/halving_doubling.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/ring.hpp"

@@ -8,6 +8,9 @@
 ///     laws::run_queues(4, [](auto& comm) { ... });   // as thread_group(4).run
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +21,7 @@
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,11 +40,14 @@ struct parcel {
   bool taken = false;
 };
 
-using address = std::tuple<int, int, int, int>;  // number of the group, of the endpoint in it, from, to
-
 struct post_office {
   std::mutex mutex;
-  std::map<address, std::deque<std::shared_ptr<parcel>>> boxes;
+  struct waiting {
+    std::condition_variable moved;
+    std::uint64_t messages = 0;  // that came for the rank, or were taken from it
+  };
+  std::map<int, waiting> of_rank;  // of the whole group
+  std::unordered_map<std::uint64_t, std::deque<std::shared_ptr<parcel>>> boxes;
   std::uint64_t random = 1, sent = 0;  // messages
 };
 
@@ -93,6 +100,7 @@ class queue_endpoint {
         what->taken = true;
       }
       office_->boxes[box(rank_, peer)].push_back(what);
+      wake(peer);
     }
   }
 
@@ -100,12 +108,14 @@ class queue_endpoint {
     for (;;) {
       const int gone = first_gone(slot);
       if (outcome_->failed()) outcome_->report(rank_);
-      const int missing = look(slot, gone < 0);
+      const auto [missing, seen] = look(slot, gone < 0);
       if (missing < 0) return true;
       if (gone >= 0 && under_way(slot)) detail::throw_gone(name(gone), here());
       if (until.polling()) return false;
       if (outcome_->passed(until)) detail::throw_late(name(missing), until.limit, here());
-      std::this_thread::yield();
+      std::unique_lock hold(office_->mutex);  // others need the processor; failures come without a message
+      auto& [moved, messages] = of(rank_);
+      moved.wait_for(hold, std::chrono::milliseconds(1), [&] { return messages != seen; });
     }
   }
 
@@ -133,7 +143,19 @@ class queue_endpoint {
     std::abort();
   }
 
-  address box(int from, int to) const { return {number_.first, number_.second, outcome_->whole(from), outcome_->whole(to)}; }
+  // A number for the group, the endpoint in it, and the two ranks.
+  std::uint64_t box(int from, int to) const {
+    std::uint64_t all = 0;
+    for (const int part : {number_.first, number_.second, outcome_->whole(from), outcome_->whole(to)})
+      all = all << 16 | static_cast<std::uint16_t>(part);
+    return all;
+  }
+
+  post_office::waiting& of(int rank) const { return office_->of_rank[outcome_->whole(rank)]; }
+  void wake(int rank) {
+    ++of(rank).messages;
+    of(rank).moved.notify_all();
+  }
 
   bool under_way(unsigned slot) const {
     for (const reception& r : receives_)
@@ -148,15 +170,19 @@ class queue_endpoint {
     return -1;
   }
 
-  // Takes what there is, or some of it. A peer for which the slot still waits, or -1.
-  int look(unsigned slot, bool some) {
+  // Takes what there is, or some of it. A peer for which the slot still waits, or -1; and how many messages had moved when nothing more was
+  // to be taken.
+  std::pair<int, std::uint64_t> look(unsigned slot, bool some) {
     const std::lock_guard hold(office_->mutex);
     std::vector<bool> blocked(static_cast<std::size_t>(size_));
     int missing = -1;
+    bool more = false;
     for (std::size_t i = 0; i < receives_.size();) {
       const reception r = receives_[i];
       auto& queue = office_->boxes[box(r.peer, rank_)];
-      if (blocked[static_cast<std::size_t>(r.peer)] || queue.empty() || (some && laws::mixed(++office_->random) % 4 == 0)) {
+      const bool none = blocked[static_cast<std::size_t>(r.peer)] || queue.empty();
+      if (none || (some && laws::mixed(++office_->random) % 4 == 0)) {
+        more |= !none;
         blocked[static_cast<std::size_t>(r.peer)] = true;
         if (r.slot == slot) missing = r.peer;
         ++i;
@@ -167,12 +193,13 @@ class queue_endpoint {
       std::memcpy(r.to, what.lent != nullptr ? what.lent : what.copy.data(), r.bytes);
       what.taken = true;
       queue.pop_front();
+      wake(r.peer);
       receives_.erase(receives_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     for (const auto& [what, peer] : sends_[slot])
       if (!what->taken) missing = peer;
     if (missing < 0) sends_[slot].clear();
-    return missing;
+    return {missing, more ? 0 : of(rank_).messages};
   }
 
   std::shared_ptr<post_office> office_;

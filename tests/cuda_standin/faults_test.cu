@@ -15,7 +15,7 @@
 namespace {
 
 constexpr std::size_t n = 300;
-constexpr unsigned all_seeds = 1000, few_seeds = 100;
+constexpr unsigned all_seeds = 300, few_seeds = 100;
 
 enum class fault {
   none,

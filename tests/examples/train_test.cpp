@@ -64,6 +64,7 @@ TEST_CASE("1, 2, 4 and 8 ranks end with the same bits, whatever the bucket size"
   for (const std::string strategy : {"native", "automatic", "tree", "halving_doubling", "recursive_doubling"}) {
     for (const int ranks : {2, 4, 8}) {
       for (const std::size_t bucket_bytes : {std::size_t{0}, std::size_t{8192}, std::size_t{1} << 20}) {
+        if (strategy != "native" && bucket_bytes != (ranks == 4 ? 0u : 8192u)) continue;  // all sizes with one of them
         CAPTURE(strategy);
         CAPTURE(ranks);
         CAPTURE(bucket_bytes);

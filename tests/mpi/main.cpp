@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   group.emplace(gradsync::mpi_group_options{.deadline = std::chrono::minutes(1), .errors = nullptr});
   std::ostringstream said;
   doctest::Context context;
+  context.setOption("no-colors", true);  // Open MPI gives its processes a terminal, and colours end up in the log
   if (const char* filter = std::getenv("TESTBRIDGE_TEST_ONLY")) context.addFilter("test-case", filter);
   context.applyCommandLine(argc, argv);
   if (group->rank() != 0) context.setCout(&said);
