@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -98,7 +99,7 @@ TEST_CASE("short buffers want few messages, long ones few bytes, and any order a
   CHECK(all.back().which == is_direct);
   CHECK(std::any_of(all.begin(), all.end(), [](const choice& c) { return c.which == is_halving_doubling; }));
   CHECK(chosen(automatic{}, 33, slow_pass).front().which == is_tree);
-  const auto any = chosen(automatic{.any_order = true}, 31, slow_pass);
+  const auto any = chosen(automatic{.any_order = true}, 33, slow_pass);
   CHECK(std::any_of(any.begin(), any.end(), [](const choice& c) { return c.which == is_double_tree_4; }));
   // The fused pass can be the choice for some sizes only.
   const calibration late_pass{.wire = {.alpha = 1e-6, .beta = 1e-9, .gamma = 2e-11},
@@ -106,6 +107,40 @@ TEST_CASE("short buffers want few messages, long ones few bytes, and any order a
   const auto late = chosen(automatic{}, 8, late_pass);
   CHECK(late.front().which != is_native);
   CHECK(late.back().which == is_native);
+}
+
+TEST_CASE("what was timed corrects the model at its size, in proportion between two sizes, and beyond the last one") {
+  const calibration wire{.size = 4, .wire = {.alpha = 1e-6, .beta = 1e-10, .gamma = 2e-11}};
+  const automatic rule{.transport_pass = false};
+  const auto modelled = [&](const auto& s, int k) { return cost(s, wire.wire, 4, static_cast<double>(std::size_t{1} << k)); };
+  // Direct takes twice as long as its model at 4 KiB, and four times as long at 64 KiB; nothing else was worth the time.
+  series<timed_candidates> timed;
+  for (const int k : {12, 16}) {
+    timed.push_back({.log2_bytes = k, .seconds = series<double>(7)});
+    timed.back().seconds[is_direct] = modelled(direct{}, k) * (k == 12 ? 2 : 4);
+  }
+  for (const choice& each : rule.choices<thread_communicator>(wire, timed)) {
+    CHECK(each.which == is_direct);
+    const int k = std::countr_zero(each.up_to);
+    CHECK(each.seconds == doctest::Approx(modelled(direct{}, k) * (k <= 12 ? 2 : k >= 16 ? 4 : 2 + (k - 12) / 2.0)));
+  }
+  // A tree that is faster than its model at 4 KiB, by more than it seemed worse, is taken there.
+  timed[0].seconds[is_tree] = modelled(direct{}, 12);
+  timed[1].seconds[is_tree] = 5 * modelled(direct{}, 16);
+  const auto best = rule.choices<thread_communicator>(wire, timed);
+  CHECK(best.front().which == is_tree);
+  CHECK(best[12 - 8].which == is_tree);
+  CHECK(best[12 - 8].seconds == doctest::Approx(modelled(direct{}, 12)));
+  CHECK(best[16 - 8].which == is_direct);
+}
+
+TEST_CASE("the pass of a transport can be left out") {
+  for (const choice& each : chosen(automatic{.transport_pass = false}, 3, {.pass = gradsync::link{.alpha = 0, .beta = 0, .gamma = 0}}))
+    CHECK(each.which != is_native);
+  thread_group(3).run([](auto& comm) {
+    const collective sum{comm, automatic{.transport_pass = false}};
+    for (const proved_program& p : sum.programs()) CHECK(p.steps.name != "native");
+  });
 }
 
 TEST_CASE("what is no candidate would not be chosen: a ring costs what direct costs, segments make no tree worthwhile") {
@@ -155,10 +190,10 @@ TEST_CASE("automatic gives the bits of tree and of native, whatever it chooses")
     });
 }
 
-TEST_CASE("ranks that differ in any_order are told so") {
+TEST_CASE("ranks that differ in an option are told so") {
   thread_group(3).run([](auto& comm) {
     const std::string message = "gradsync[rank " + std::to_string(comm.rank()) +
-                                "]: any_order of automatic is not the same on all ranks; give every rank the same options";
+                                "]: the options of automatic are not the same on all ranks; give every rank the same";
     CHECK_THROWS_WITH_AS((collective{comm, automatic{.any_order = comm.rank() == 1}}), message.c_str(), mismatch_error);
   });
 }

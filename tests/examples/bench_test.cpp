@@ -9,10 +9,12 @@
 #include <initializer_list>
 #include <sstream>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "examples/bench/measure.hpp"
 #include "examples/bench/options.hpp"
+#include "examples/bench/regret.hpp"
 #include "examples/bench/report.hpp"
 #include "gradsync/collective/native.hpp"
 #include "gradsync/collective/ring.hpp"
@@ -126,4 +128,26 @@ TEST_CASE("medians and digits") {
   CHECK(bench::median({}) == 0);
   CHECK(bench::digits(0.01234) == "0.012");
   CHECK(bench::digits(1234.6) == "1235");
+}
+
+TEST_CASE("the regret of a choice is never below zero, and the best candidate's is zero") {
+  bench::options chosen;
+  chosen.ranks = 3;
+  chosen.least_bytes = 256;
+  chosen.most_bytes = 4096;
+  chosen.factor = 16;
+  chosen.samples = 2;
+  const auto found = bench::regret::measure(chosen);
+  CHECK(found.all.size() == 5);  // the canonical ones
+  CHECK(found.by[0].seconds.size() == 2);
+  const bench::table shown = bench::regret::table_of(found, 3);
+  CHECK(shown.rows().size() >= 4);
+  std::size_t of_all = 0;
+  for (const auto& row : shown.rows()) {
+    CHECK(std::get<double>(row[8]) >= 0);
+    if (row[5] == row[7] && row[3] == bench::cell(std::int64_t{1})) CHECK(std::get<double>(row[8]) == 0);
+    of_all += std::get<std::string>(row[4]) == "all";
+    if (std::get<std::string>(row[4]) != "all") CHECK(std::get<std::string>(row[5]) != "native");
+  }
+  CHECK(2 * of_all == shown.rows().size());
 }
