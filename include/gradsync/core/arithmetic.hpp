@@ -209,9 +209,14 @@ bool sum_in_registers(T* const* at, int count, const T* scales, T total, std::si
     sweep<T>(n, pass);
     return true;
   };
-  // Others are rare, and each of them takes as long to compile as all else of a pass.
+  // Others are rare, and each of them takes as long to compile as all else of a pass; without optimization nothing stays in registers.
+#if defined(__OPTIMIZE__)
+  using terms = std::integer_sequence<int, 1, 2, 3, 4, written_out>;
+#else
+  using terms = std::integer_sequence<int, 1, 2>;
+#endif
   return [&]<int... N>(std::integer_sequence<int, N...>) { return (with(std::integral_constant<int, N>{}) || ...); }
-  (std::integer_sequence<int, 1, 2, 3, 4, written_out>{});
+  (terms{});
 }
 
 // The tree over terms first .. first+count-1 of at most one tile, at offset `from` of each input.
