@@ -31,7 +31,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -212,16 +211,15 @@ struct tuned {
 template <transport Communicator>
 repertoire tuned::choose(Communicator& comm) const {
   // Rank 0 says what it has read, or what was wrong; the others judge the same text.
-  std::string text, wrong, source = file;
+  std::string text, wrong;
   if (comm.rank() == 0) try {
       text = read();
     } catch (const usage_error& e) {
       wrong = e.message();
     }
-  for (std::string* told : {&text, &wrong, &source}) {
-    told->resize(comm.broadcast(told->size()));
-    comm.broadcast(std::span<char>(told->data(), told->size()));
-  }
+  text = detail::broadcast_text(comm, text);
+  wrong = detail::broadcast_text(comm, wrong);
+  const std::string source = detail::broadcast_text(comm, file);
   const place here = place_of(comm, comm.rank());
   if (!wrong.empty()) throw usage_error(wrong, here);
   const bool any = comm.broadcast(any_order ? 1 : 0) != 0;

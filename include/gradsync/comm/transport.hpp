@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "gradsync/comm/program.hpp"
@@ -94,5 +96,17 @@ place place_of(const T& comm, int rank, std::int64_t step = -1) {
   if constexpr (requires { comm.place_of(rank); }) p.whole = comm.place_of(rank).whole;
   return p;
 }
+
+namespace detail {
+
+// The root's text, for every rank.
+template <transport Communicator>
+std::string broadcast_text(Communicator& comm, std::string text, int root = 0) {
+  text.resize(comm.broadcast(static_cast<std::uint64_t>(text.size()), root));
+  comm.broadcast(std::span<char>(text.data(), text.size()), root);
+  return text;
+}
+
+}  // namespace detail
 
 }  // namespace gradsync

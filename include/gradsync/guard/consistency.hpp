@@ -8,7 +8,6 @@
 #include <cfloat>  // how expressions are evaluated
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,13 +72,6 @@ namespace detail {
 inline std::string encode(series_view<agreement> items) {
   std::string text;
   for (const agreement& a : items) text += (a.parameter ? "p" : "o") + a.subject + '\t' + a.detail + '\n';
-  return text;
-}
-
-template <transport Communicator>
-std::string broadcast_text(Communicator& comm, std::string text, int root) {
-  text.resize(comm.broadcast(static_cast<std::uint64_t>(text.size()), root));
-  comm.broadcast(std::span<char>(text.data(), text.size()), root);
   return text;
 }
 
