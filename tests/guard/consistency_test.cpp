@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gradsync/comm/threads.hpp"
 
