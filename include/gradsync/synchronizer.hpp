@@ -19,7 +19,7 @@
 ///
 /// On CUDA no call waits for the device once the model is there. Marks and `finish` may name the stream of the user's that they are about,
 /// else it is the communicator's `compute_stream()`. What a stream has been given up to a mark makes the gradient; what it is given after
-/// `finish` finds the mean.
+/// `finish` finds the mean. CUDA graphs that have captured steps have to be destroyed before the synchronizer.
 ///
 /// Errors: `usage_error` for a wrong call, which changes nothing; `mismatch_error`, `transport_error` and `timeout_error` end the group on
 /// all ranks, and every later call throws them again.

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <numeric>
+#include <stdexcept>
 
 #include "tests/comm/nccl_ranks.hpp"
 #include "tests/laws/transport_laws.hpp"
@@ -122,4 +123,16 @@ TEST_CASE("a capture that CUDA alone knows of is spoilt by who waits for the who
     cudaGetLastError();
     comm.broadcast(values.view(), 0);
   });
+}
+
+TEST_CASE("who has launches of a graph watched, and calls nothing else, hears of a failure") {
+  CHECK_THROWS_WITH_AS(on_gpus(2,
+                               [](nccl_communicator& comm) {
+                                 cuda_stream user(comm.device());
+                                 comm.watch(user.native(), "step");
+                                 comm.barrier();
+                                 if (comm.rank() == 1) throw std::runtime_error("disk full");
+                                 while (true) comm.watch(user.native(), "step");
+                               }),
+                       doctest::Contains("disk full"), std::runtime_error);
 }

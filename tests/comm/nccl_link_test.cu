@@ -4,12 +4,19 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "gradsync/comm/nccl_memory.hpp"
 #include "tests/comm/nccl_ranks.hpp"
+#include "tests/comm/said_on_stderr.hpp"
 
 using namespace gradsync;
 using namespace gradsync::detail;
 using tests::alone;
+using tests::captured;
+using tests::said_on_stderr;
 
 TEST_CASE("the config is the same for all communicators") {
   const ncclConfig_t plain = nccl_config({}), bounded = nccl_config({.min_ctas = 2, .max_ctas = 8});
@@ -44,4 +51,55 @@ TEST_CASE("a failure aborts, and what was registered is not touched any more") {
   link->close();
   CHECK(standin::nccl::alive() == 0);
   CHECK(standin::nccl::faults().empty());
+}
+
+TEST_CASE("what is given back while a graph is alive stays, registered as it is, until one comes when none is") {
+  const auto link = alone();
+  cuda_stream user(0);
+  const cudaGraphExec_t graph = captured(user.native(), [&](cudaStream_t s) { link->captured_on(s), link->captured_on(s); });
+  CHECK(link->graphs().alive() == 1);
+  std::byte* const slab = make_slab(link, 4096).data.get();
+  const auto give_back = [&] {
+    std::shared_ptr<std::byte> memory = device_memory(256, 0);
+    const std::weak_ptr<std::byte> seen = memory;
+    link->give_back(std::move(memory));
+    return seen;
+  };
+  const auto first = give_back();
+  CHECK_FALSE(first.expired());
+  CHECK(cudaMemset(slab, 1, 4096) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  CHECK_THROWS_WITH_AS(link->close(), doctest::Contains("destroy graphs, and what was instantiated from them, before the communicator"),
+                       usage_error);
+  check(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+  CHECK(link->graphs().gone());
+  const auto second = give_back();
+  CHECK(first.expired());
+  CHECK(second.expired());
+  link->close();
+  CHECK(standin::nccl::alive() == 0);
+  CHECK(standin::nccl::faults().empty());
+}
+
+TEST_CASE("a communicator that a graph outlives says so, and is left behind with the memory that the graph may use") {
+  auto link = alone();
+  const ncclComm_t comm = link->native();
+  cuda_stream user(0);
+  const cudaGraphExec_t graph = captured(user.native(), [&](cudaStream_t s) { link->captured_on(s); });
+  std::byte* data = nullptr;
+  const std::string said = said_on_stderr([&] {
+    nccl_slab slab = make_slab(link, 4096);
+    data = slab.data.get();
+    static_cast<void>(end_of_link(std::move(link)));
+  });
+  CHECK(said ==
+        "gradsync[rank 0]: a CUDA graph that has captured this communicator's collectives is alive, and may not be launched without it; "
+        "destroy graphs, and what was instantiated from them, before the communicator; it is left behind\n");
+  CHECK(standin::nccl::alive() == 1);
+  CHECK(cudaMemset(data, 1, 4096) == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  check(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+  CHECK(ncclCommAbort(comm) == ncclSuccess);  // for the tests that follow
+  CHECK(standin::nccl::faults().empty());
+  standin::reset();
 }

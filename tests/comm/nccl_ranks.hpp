@@ -63,6 +63,25 @@ inline std::shared_ptr<detail::nccl_link> alone(const nccl_options& options = {}
   return std::make_shared<detail::nccl_link>(detail::connect(detail::new_unique_id(), 0, 1, options), 0, world, dog);
 }
 
+/// What a CUDA graph has captured of `f`, which is given the stream.
+template <class F>
+cudaGraphExec_t captured(cudaStream_t user, F&& f) {
+  check(cudaStreamBeginCapture(user, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  f(user);
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  check(cudaStreamEndCapture(user, &graph), "cudaStreamEndCapture");
+  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  return executable;
+}
+
+/// Waits until CUDA has told that no more than `left` graphs are alive; whether that comes, and they are.
+inline bool graphs_left(const nccl_communicator& comm, int left) {
+  for (int i = 0; i < 5000 && comm.graphs_alive() > left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return comm.graphs_alive() == left;
+}
+
 /// Elements on the current device.
 template <class T>
 class device_vector {

@@ -7,17 +7,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include "tests/laws/transport_laws.hpp"
 
 #if defined(__linux__)
-#include <unistd.h>  // what a frozen rank makes the group say goes to stderr
+#include "tests/comm/said_on_stderr.hpp"
 #endif
 
 using namespace gradsync;
@@ -153,24 +151,14 @@ TEST_CASE("the longest deadline there is lies in the future") {
 
 #if defined(__linux__)
 TEST_CASE("a rank that has not ended a deadline after the others failed is named on stderr, once") {
-  char name[] = "/tmp/gradsync_threads_test_XXXXXX";
-  const int file = mkstemp(name), before = dup(2);
-  REQUIRE(file >= 0);
-  std::fflush(stderr);
-  dup2(file, 2);
-  CHECK_THROWS_AS(thread_group(3, {.deadline = 100ms}).run([](auto& comm) {
-    if (comm.rank() == 1) std::this_thread::sleep_for(800ms);
-    comm.barrier();
-  }),
-                  error);
-  std::fflush(stderr);
-  dup2(before, 2);
-  close(before);
-  close(file);
-  std::stringstream said;
-  said << std::ifstream(name).rdbuf();
-  unlink(name);
-  CHECK(said.str() == "gradsync: the group has failed, and rank 1 has not ended; waiting for it\n");
+  const std::string said = tests::said_on_stderr([] {
+    CHECK_THROWS_AS(thread_group(3, {.deadline = 100ms}).run([](auto& comm) {
+      if (comm.rank() == 1) std::this_thread::sleep_for(800ms);
+      comm.barrier();
+    }),
+                    error);
+  });
+  CHECK(said == "gradsync: the group has failed, and rank 1 has not ended; waiting for it\n");
 }
 #endif
 

@@ -80,6 +80,7 @@ void patience(std::chrono::milliseconds time) {
 std::vector<std::string> alive() {
   std::unique_lock<std::mutex> guard;
   runtime& r = locked(guard);
+  r.changed.wait(guard, [&] { return r.destructors == 0; });
   std::vector<std::string> found = r.memory.live_blocks();
   std::set<const CUstream_st*> defaults;
   for (const auto& device : r.devices) {
@@ -91,6 +92,7 @@ std::vector<std::string> alive() {
   for (const auto* event : r.events) found.push_back("an event of device " + std::to_string(event->device));
   for (const auto* graph : r.graphs) found.push_back("a graph of " + std::to_string(graph->nodes.size()) + " nodes");
   for (const auto* graph : r.executables) found.push_back("an executable graph of " + std::to_string(graph->nodes.size()) + " nodes");
+  for (const auto* object : r.objects) found.push_back("a user object with " + std::to_string(object->references) + " references");
   return found;
 }
 

@@ -22,12 +22,21 @@ bool all_joined(const capture& c, const std::set<std::size_t>& tips) {
   return found.size() == c.nodes.size();
 }
 
+// Its destructor is called on a thread of CUDA's own, at once or later.
 void release(runtime& r, cudaUserObject_t object, unsigned count) {
   object->references -= count;
   if (object->references > 0) return;
   r.objects.erase(object);
-  object->destroy(object->object);
-  delete object;
+  ++r.destructors;
+  std::thread([&r, object, late = r.toss()] {
+    if (late) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    this_thread().in_host_function = true;
+    object->destroy(object->object);
+    delete object;
+    const std::lock_guard hold(r.lock);
+    --r.destructors;
+    r.changed.notify_all();
+  }).detach();
 }
 
 void release_all(runtime& r, const std::map<cudaUserObject_t, unsigned>& kept) {

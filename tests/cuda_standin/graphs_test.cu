@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "tests/cuda_standin/for_each_index.hpp"
@@ -255,24 +256,80 @@ TEST_CASE_FIXTURE(rig, "the legacy stream can't be captured, and spoils the capt
   cudaStreamDestroy(blocking);
 }
 
+namespace {
+
+// What the destructor of a user object does, when it comes.
+struct retained {
+  cudaUserObject_t create() {
+    cudaUserObject_t object = nullptr;
+    const auto destructor = [](void* p) {
+      auto& self = *static_cast<retained*>(p);
+      self.thread = std::this_thread::get_id();
+      self.refused = cudaDeviceSynchronize();
+      ++self.destroyed;
+    };
+    REQUIRE(cudaUserObjectCreate(&object, this, destructor, 1, cudaUserObjectNoDestructorSync) == cudaSuccess);
+    return object;
+  }
+  // When CUDA has called all destructors that it has to.
+  int destroyed_by_now() {
+    standin::alive();
+    return destroyed;
+  }
+  std::atomic<int> destroyed{0};
+  std::thread::id thread;
+  cudaError_t refused = cudaSuccess;
+};
+
+}  // namespace
+
 TEST_CASE_FIXTURE(rig, "what a graph retains lives as long as the graph and what was made of it") {
-  int destroyed = 0;
-  cudaUserObject_t object = nullptr;
-  REQUIRE(cudaUserObjectCreate(
-              &object, &destroyed, [](void* p) { ++*static_cast<int*>(p); }, 1, cudaUserObjectNoDestructorSync) == cudaSuccess);
+  retained kept;
   begin();
   for_each_index(a, n, fill{x, 1});
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t step = nullptr;
   REQUIRE(cudaStreamEndCapture(a, &graph) == cudaSuccess);
-  REQUIRE(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove) == cudaSuccess);
+  REQUIRE(cudaGraphRetainUserObject(graph, kept.create(), 1, cudaGraphUserObjectMove) == cudaSuccess);
   REQUIRE(cudaGraphInstantiate(&step, graph, 0) == cudaSuccess);
   cudaGraphDestroy(graph);
-  CHECK(destroyed == 0);
+  CHECK(kept.destroyed_by_now() == 0);
   standin::seed(0, standin::order::any, standin::pace::host_ahead);
   cudaGraphLaunch(step, a);
   cudaGraphExecDestroy(step);
-  CHECK(destroyed == 0);  // it still runs
+  CHECK(kept.destroyed_by_now() == 0);  // it still runs
   cudaDeviceSynchronize();
-  CHECK(destroyed == 1);
+  CHECK(kept.destroyed_by_now() == 1);
+}
+
+TEST_CASE_FIXTURE(rig, "a destructor is called at once or later, on another thread, and may not call CUDA") {
+  bool late = false;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    standin::seed(seed);
+    retained kept;
+    const cudaUserObject_t object = kept.create();
+    REQUIRE(cudaUserObjectRelease(object, 1) == cudaSuccess);
+    late = late || kept.destroyed == 0;
+    CHECK(kept.destroyed_by_now() == 1);
+    CHECK(kept.thread != std::this_thread::get_id());
+    CHECK(kept.refused == cudaErrorNotPermitted);
+    CHECK(cudaUserObjectRelease(object, 1) == cudaErrorInvalidValue);
+  }
+  CHECK(late);
+  cudaGetLastError();
+}
+
+TEST_CASE_FIXTURE(rig, "who keeps a reference of his own keeps the object, and is told of it where he forgets it") {
+  retained kept;
+  const cudaUserObject_t object = kept.create();
+  begin();
+  cudaGraph_t graph = nullptr;
+  REQUIRE(cudaStreamEndCapture(a, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphRetainUserObject(graph, object, 1, 0) == cudaSuccess);
+  CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  CHECK(kept.destroyed_by_now() == 0);
+  const auto left = standin::alive();
+  CHECK(std::count(left.begin(), left.end(), "a user object with 1 references") == 1);
+  REQUIRE(cudaUserObjectRelease(object, 1) == cudaSuccess);
+  CHECK(kept.destroyed_by_now() == 1);
 }

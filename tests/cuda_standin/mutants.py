@@ -33,12 +33,12 @@ REASONS = Path("tests/cuda_standin/survivors.txt")
 
 # What a statement calls that makes a mutant of it.
 CALLS = {
-    "record": r"\bcudaEventRecord\w*\(|[.>](?:record|raise|announce|watch|guard|enqueued)\(|\braise\(|(?<![\w.>])hold\(stream",
+    "record": r"\bcudaEventRecord\w*\(|[.>](?:record|raise|announce|watch|guard|enqueued|captured_on)\(|\braise\(",
     "wait": r"\bcudaStreamWaitEvent\(|\bcuda(?:Stream|Event|Device)Synchronize\("
             r"|[.>](?:delay|wait_for|release_to|synchronize|await\w*|settle|quiesce|leave|refuse_capture|drain)\("
             r"|\b(?:await\w*|wait_for_\w+)\(",
     "free": r"\bcuda(?:Free\w*|StreamDestroy|EventDestroy|HostUnregister)\(|\bncclMemFree\("
-            r"|\bncclComm(?:Destroy|Finalize|Abort|\w*[Dd]eregister)\(|[.>](?:deregister|release|reset|forget|close\w*)\(|\bderegister\(",
+            r"|\bncclComm(?:Destroy|Finalize|Abort|\w*[Dd]eregister)\(|[.>](?:deregister|release|reset|forget|give_back|close\w*)\(|\bderegister\(",
     "group": r"\bncclGroup(?:Start|End)\(|\btogether\.end\(",
     "launch": r"[.>]?\bflush\(|\blaunch\w*\(|\bcudaMem(?:cpy|set)\w*\(|\bnccl(?:AllReduce|ReduceScatter|AllGather|Broadcast|Send|Recv)\("
               r"|[.>](?:put|repeat|gather|unpack|take|close|post|reduce|exchange|broadcast|fold|copy|divide|mean|add)\("

@@ -158,6 +158,7 @@ class runtime {
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> executables;
   std::set<cudaUserObject_t> objects;
+  unsigned destructors = 0;                        // of such objects, that have yet to return
   std::vector<std::shared_ptr<capture>> captures;  // under way
   unsigned long long last_capture = 0;
   std::map<const void*, host_twin> twins;

@@ -64,7 +64,7 @@ void reset();
 /// 20 s.
 void patience(std::chrono::milliseconds time);
 
-/// What is allocated or created and was not freed or destroyed, one line each.
+/// What is allocated or created and was not freed or destroyed, one line each. Waits for destructors of user objects.
 std::vector<std::string> alive();
 
 /// What ran since the seed was set, in this order: the stream's number and what it was, such as "3 kernel".

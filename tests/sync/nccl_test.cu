@@ -6,23 +6,29 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gradsync/gradsync.hpp"
 #include "tests/comm/nccl_ranks.hpp"
+#include "tests/comm/said_on_stderr.hpp"
 #include "tests/cuda/device_tensor.hpp"
 #include "tests/laws/scattered.hpp"
 #include "tests/sync/models.hpp"
 
 using namespace gradsync;
+using tests::captured;
 using tests::device_tensor;
+using tests::graphs_left;
 using tests::on_gpus;
+using tests::said_on_stderr;
 
 namespace {
 
@@ -169,19 +175,6 @@ TEST_CASE("Σw is known where somebody asks for it") {
 
 namespace {
 
-// What a CUDA graph has captured of `f`, which is given the stream.
-template <class F>
-cudaGraphExec_t captured(cudaStream_t user, F&& f) {
-  check(cudaStreamBeginCapture(user, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-  f(user);
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  check(cudaStreamEndCapture(user, &graph), "cudaStreamEndCapture");
-  check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  check(cudaGraphDestroy(graph), "cudaGraphDestroy");
-  return executable;
-}
-
 void set(const device_tensor& t, float value, cudaStream_t stream) {
   const std::vector<float> all(t.count, value);
   check(cudaMemcpyAsync(t.data(), all.data(), t.count * sizeof(float), cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
@@ -212,11 +205,11 @@ struct captured_training {
   void capture_nothing(F&& f) {
     check(cudaGraphExecDestroy(captured(user.native(), f)), "cudaGraphExecDestroy");
   }
-  void launch(cudaGraphExec_t step, float value) {
+  void launch(cudaGraphExec_t step, float value, float mean) {
     backward(value);
     check(cudaGraphLaunch(step, user.native()), "cudaGraphLaunch");
     comm.watch(user.native(), "graph");
-    for (const auto& layer : net.layer) CHECK(all_are(layer.grad, value + 1));
+    for (const auto& layer : net.layer) CHECK(all_are(layer.grad, mean));
   }
 
   nccl_communicator& comm;
@@ -246,7 +239,7 @@ TEST_CASE("a whole step of the synchronizer is captured in a CUDA graph, and eac
             t.mark_and_finish(sync);
           });
           CHECK(comm.graphs_alive() == 1);
-          for (const float value : {10.0f, 20.0f, 30.0f}) t.launch(step, value);
+          for (const float value : {10.0f, 20.0f, 30.0f}) t.launch(step, value, value + 1);
           CHECK(sync.total_weight() == (first == micro_step::more ? 4 : 2));
           check(cudaGraphExecDestroy(step), "cudaGraphExecDestroy");
         },
@@ -257,6 +250,76 @@ TEST_CASE("a whole step of the synchronizer is captured in a CUDA graph, and eac
     replays(ring{}, micro_step::last);
     replays(halving_doubling{}, micro_step::more);
   }
+}
+
+TEST_CASE("a graph that outlives its synchronizer is told of, and what it needs stays until it is destroyed") {
+  constexpr const char* complaint = "a CUDA graph is alive that has captured steps of a synchronizer which is being destroyed; launch it";
+  const auto outlived = [&](int ranks, const auto& rule, unsigned seed) {
+    on_gpus(
+        ranks,
+        [&](nccl_communicator& comm) {
+          captured_training t(comm);
+          cudaGraphExec_t step = nullptr;
+          {
+            synchronizer sync{t.net, collective{comm, rule}, {.bucket_bytes = 8000}};
+            t.backward(1);
+            t.mark_and_finish(sync);
+            step = captured(t.user.native(), [&](cudaStream_t) { t.mark_and_finish(sync); });
+            CHECK(comm.graphs_alive() == 1);
+          }
+          CHECK(comm.graphs_alive() == 1);
+          t.launch(step, 10, comm.size() == 1 ? 10 : 11);  // reads and writes what nobody has got since
+          CHECK_THROWS_WITH_AS(comm.close(), doctest::Contains("a CUDA graph that has captured this communicator's collectives is alive"),
+                               usage_error);
+          check(cudaGraphExecDestroy(step), "cudaGraphExecDestroy");
+          CHECK(graphs_left(comm, 0));
+        },
+        {}, seed);
+  };
+  const auto lines = [&](int ranks, const auto& rule, unsigned seed) {
+    const std::string said = said_on_stderr([&] { outlived(ranks, rule, seed); });
+    int found = 0;
+    for (std::size_t at = 0; (at = said.find(complaint, at)) != said.npos; ++at) ++found;
+    CHECK(std::count(said.begin(), said.end(), '\n') == found);
+    return found;
+  };
+  for (unsigned seed = 1200; seed < 1204; ++seed) {
+    CHECK(lines(2, native{}, seed) == 2);
+    CHECK(lines(2, ring{}, seed) == 2);
+    CHECK(lines(1, native{}, seed) == 1);
+  }
+}
+
+TEST_CASE("graphs that are destroyed before their synchronizer are nothing to talk about, however many, and whatever they have captured") {
+  for (unsigned seed = 1300; seed < 1310; ++seed)
+    CHECK(said_on_stderr([&] {
+            on_gpus(
+                2,
+                [&](nccl_communicator& comm) {
+                  captured_training t(comm);
+                  synchronizer sync{t.net, collective{comm, ring{}}, {.bucket_bytes = 8000}};
+                  t.backward(1);
+                  t.mark_and_finish(sync);
+                  std::vector<cudaGraphExec_t> steps;
+                  for (int i = 0; i < 3; ++i) {
+                    steps.push_back(captured(t.user.native(), [&](cudaStream_t) { t.mark_and_finish(sync); }));
+                    CHECK(comm.graphs_alive() == i + 1);
+                  }
+                  // A graph of a micro-step without any collective uses memory too.
+                  steps.push_back(captured(t.user.native(), [&](cudaStream_t) {
+                    sync.begin({.micro_step = micro_step::more});
+                    t.mark_and_finish(sync);
+                  }));
+                  CHECK(comm.graphs_alive() == 4);
+                  t.mark_and_finish(sync);
+                  for (std::size_t i = 0; i < steps.size(); ++i) {
+                    if (i == 0) t.launch(steps[i], 5, 6);
+                    check(cudaGraphExecDestroy(steps[i]), "cudaGraphExecDestroy");
+                    CHECK(graphs_left(comm, static_cast<int>(3 - i)));
+                  }
+                },
+                {}, seed);
+          }) == "");
 }
 
 TEST_CASE("what a captured step can't hold is refused by name, and the group lives on") {

@@ -76,7 +76,7 @@ class cuda_peer_channel {
   }
 
   /// `usage_error` if `user` is being captured.
-  void check_capture(cudaStream_t user, double) const {
+  void enter_capture(cudaStream_t user, double) const {
     if (is_capturing(user))
       throw usage_error("ranks of a cuda_peer_group meet on the host, so no CUDA graph can capture their steps; use NCCL for that",
                         {.rank = peers_.rank(), .step = -1, .bucket = -1, .parameter = {}});

@@ -12,7 +12,8 @@
 ///
 /// Since posts are made in the same order on all ranks, so are NCCL's calls, whatever threads then drive the rounds: there is nothing left
 /// to drive. All of it can be captured in a CUDA graph, once an update that was not has made its staging memory. What the host gives is
-/// frozen in the graph, so a weight other than 1 is refused: it would be that of every launch.
+/// frozen in the graph, so a weight other than 1 is refused: it would be that of every launch. Graphs have to be destroyed before the
+/// channel: its destructor says so where one is alive, and what the graph uses then stays where it is (`nccl_link::give_back`).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,9 +23,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "gradsync/comm/nccl_check.hpp"
@@ -52,7 +56,15 @@ class nccl_channel {
     link_->add_stream(stream_);
   }
   ~nccl_channel() {
-    if (link_ != nullptr) link_->settle(*stream_);  // which still uses the memory below
+    if (link_ == nullptr) return;
+    link_->settle(*stream_);  // which still uses the memory below
+    if (!graphs_.gone())
+      std::fprintf(stderr,
+                   "gradsync[%s]: a CUDA graph is alive that has captured steps of a synchronizer which is being destroyed; launch it no "
+                   "more, and destroy graphs, and what was instantiated from them, before the synchronizer\n",
+                   link_->outcome().name(link_->rank()).c_str());
+    using used = std::tuple<decltype(memory_), decltype(outgrown_), decltype(weights_)>;
+    link_->give_back(std::make_shared<used>(std::move(memory_), std::move(outgrown_), std::move(weights_)));
   }
   nccl_channel(nccl_channel&&) = default;
   nccl_channel& operator=(nccl_channel&& other) noexcept {
@@ -62,18 +74,22 @@ class nccl_channel {
 
   cuda_stream& stream() { return *stream_; }
 
-  /// `usage_error` if `user` is being captured and a micro-step of this weight can't be.
-  void check_capture(cudaStream_t user, double weight) const {
-    if (size_ == 1 || !is_capturing(user)) return;
+  /// Before work that comes after `user`. If `user` is being captured, the graph is known from now on, so that all it needs stays as long
+  /// as it does; `usage_error`, and nothing changed, if a micro-step of this weight can't be captured.
+  void enter_capture(cudaStream_t user, double weight) {
+    if (!is_capturing(user)) return;
     const auto refuse = [&](const std::string& why) { throw usage_error(why, link_->outcome().at(link_->rank())); };
-    if (weight != 1)
+    if (size_ > 1 && weight != 1)
       refuse("the weight " + std::to_string(weight) +
              " would be frozen in the CUDA graph that is being captured, for all its launches; capture steps of weight 1");
-    if (sequence_ == 0) refuse("the first step, and the first one of a new plan, makes memory and waits; capture one after it");
+    if (size_ > 1 && sequence_ == 0)
+      refuse("the first step, and the first one of a new plan, makes memory and waits; capture one after it");
+    graphs_.add(user);
+    link_->captured_on(user);
   }
 
   ticket post(const program& p, const contribution& mine) {
-    if (mine.part == 0) check_capture(stream_->native(), 1);  // whoever folds its micro-steps knows their weights
+    enter_capture(stream_->native(), 1);  // whoever folds its micro-steps knows their weights
     const ticket t{.sequence = sequence_++, .base = 0, .pieces = 1};
     const detail::nccl_request request{p.fused ? "ncclAllReduce" : p.name.c_str(), mine.buffer.count(), mine.buffer.type};
     weighs_ = mine.part == 0;
@@ -251,6 +267,7 @@ class nccl_channel {
   static constexpr std::size_t rounded_up(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   std::shared_ptr<detail::nccl_link> link_;
+  captured_graphs graphs_;
   int size_;
   std::shared_ptr<std::byte> memory_;
   std::vector<std::shared_ptr<std::byte>> outgrown_;

@@ -195,11 +195,12 @@ class nccl_communicator {
   /// Waits until the device is done with all that it has been given. `usage_error`, in the name of `what`, during a capture.
   void refuse_capture(const std::string& what) const { link_->refuse_capture(what), link_->synchronize_device(what); }
 
-  /// Has what `stream` has been given so far, such as the launch of a graph, watched: it has the deadline to be done.
-  void watch(cudaStream_t stream, const std::string& what) { link_->watchdog()->watch(stream, {what, 0, nullptr}); }
+  /// Has what `stream` has been given so far, such as the launch of a graph, watched: it has the deadline to be done. Throws, if the group
+  /// has failed, what any call would throw: launches alone don't tell.
+  void watch(cudaStream_t stream, const std::string& what) { link_->check(), link_->watchdog()->watch(stream, {what, 0, nullptr}); }
 
-  /// CUDA graphs that have captured collectives of this communicator and are alive.
-  int graphs_alive() const { return link_->graphs_alive(); }
+  /// CUDA graphs that have captured steps over this communicator and are alive; CUDA tells of an end soon after it.
+  int graphs_alive() const { return link_->graphs().alive(); }
 
   /// Ends it in order, while errors can still be thrown; the destructor only prints them. `usage_error` while a graph is alive.
   void close() { link_->close(); }

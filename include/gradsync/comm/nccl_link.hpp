@@ -6,19 +6,20 @@
 ///
 /// The end has an order: graphs, registrations, ncclCommFinalize, ncclCommDestroy. `close` keeps to it, and throws a `usage_error` where a
 /// graph is still alive. The destructor does the same, says on the error output what it can't do, and leaves the communicator behind rather
-/// than hang or pull it from under a graph.
+/// than hang or pull it from under a graph. So it is with memory: what is given back while a graph is alive stays, registered as it is,
+/// until none is, and is left behind with the communicator. Whoever launches such a graph too late reads and writes what is still there.
 #pragma once
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -46,13 +47,27 @@ inline ncclConfig_t nccl_config(const nccl_options& options) {
   return config;
 }
 
+/// Keeps memory to the end of the process: a graph may use it, and nobody will know when that is gone.
+inline void leave_behind(std::vector<std::shared_ptr<void>> memory) {
+  struct store {
+    std::mutex mutex;
+    std::vector<std::vector<std::shared_ptr<void>>> all;
+  };
+  static store* const behind = new store;  // which no static destructor frees
+  const std::lock_guard hold(behind->mutex);
+  behind->all.push_back(std::move(memory));
+}
+
 class nccl_link {
  public:
   nccl_link(ncclComm_t comm, int rank, std::shared_ptr<nccl_world> world, std::shared_ptr<nccl_watchdog> dog)
-      : comm_(comm), rank_(rank), world_(std::move(world)), dog_(std::move(dog)), graphs_(std::make_shared<std::atomic<int>>(0)) {
+      : comm_(comm), rank_(rank), world_(std::move(world)), dog_(std::move(dog)) {
     dog_->guard(comm_);
   }
-  ~nccl_link() { close_or_print(); }
+  ~nccl_link() {
+    close_or_print();
+    if (!given_.empty() && !graphs_.gone()) leave_behind(std::move(given_));
+  }
   nccl_link(const nccl_link&) = delete;
   nccl_link& operator=(const nccl_link&) = delete;
 
@@ -62,7 +77,7 @@ class nccl_link {
   const std::shared_ptr<nccl_world>& shared_world() const { return world_; }
   const std::shared_ptr<nccl_watchdog>& watchdog() const { return dog_; }
   failure& outcome() const { return *world_->outcome; }
-  int graphs_alive() const { return graphs_->load(); }
+  const captured_graphs& graphs() const { return graphs_; }
 
   /// For a call on it. Throws what has failed, or that it has been closed.
   ncclComm_t native() const {
@@ -90,11 +105,12 @@ class nccl_link {
     throw found;
   }
 
-  /// What `stream` has been given so far, of which request `number` is the last: watched, or counted as captured in a graph.
+  /// What `stream` has been given so far, of which request `number` is the last, is watched, unless it was captured.
   void enqueued(cudaStream_t stream, const char* what, std::uint64_t number) {
-    if (is_capturing(stream)) hold(stream);
-    else dog_->watch(stream, {what, number, world_});
+    if (!is_capturing(stream)) dog_->watch(stream, {what, number, world_});
   }
+  /// `stream` is being captured into a graph that this communicator, and all memory that is given back later, has to outlive.
+  void captured_on(cudaStream_t stream) { graphs_.add(stream); }
 
   /// A stream of which a capture may take hold; as long as `stream` lives.
   void add_stream(std::weak_ptr<cuda_stream> stream) {
@@ -169,14 +185,12 @@ class nccl_link {
     return one.how;
   }
 
-  /// Forgets memory that is about to be freed; what is under way in it ends first.
-  void forget(std::byte* data) {
-    if (comm_ == nullptr) return;
-    const auto is = [&](const registered& one) { return one.data == data; };
-    const bool ended = dog_->quiesce() && !outcome().failed();
-    for (const registered& one : registered_)
-      if (is(one) && ended) deregister(one);
-    std::erase_if(registered_, is);
+  /// Frees memory that collectives have used, when what is under way in it has ended. While a graph is alive that may use it, it stays.
+  void give_back(std::shared_ptr<void> memory) {
+    given_.push_back(std::move(memory));
+    if (graphs_.alive() > 0) return;
+    for (const auto& one : given_) forget(one.get());
+    given_.clear();
   }
 
   /// NCCL's communicator, if it is still there: in use, or revoked.
@@ -195,10 +209,10 @@ class nccl_link {
   /// Ends it, in order. `usage_error`, and nothing changed, while a graph is alive that has captured its collectives.
   void close() {
     if (comm_ == nullptr) return;
-    if (graphs_alive() > 0)
+    if (!graphs_.gone())
       throw usage_error(
-          "a CUDA graph that has captured this communicator's collectives is alive; destroy graphs, and what was "
-          "instantiated from them, before the communicator",
+          "a CUDA graph that has captured this communicator's collectives is alive, and may not be launched without it; destroy graphs, "
+          "and what was instantiated from them, before the communicator",
           outcome().at(rank_));
     const bool quiet = dog_->quiesce();
     if (quiet && !outcome().failed())
@@ -237,6 +251,15 @@ class nccl_link {
                       outcome().at(rank_));
   }
 
+  void forget(const void* data) {
+    if (comm_ == nullptr) return;
+    const auto is = [&](const registered& one) { return one.data == data; };
+    const bool ended = dog_->quiesce() && !outcome().failed();
+    for (const registered& one : registered_)
+      if (is(one) && ended) deregister(one);
+    std::erase_if(registered_, is);
+  }
+
   void deregister([[maybe_unused]] const registered& one) const {
 #if NCCL_VERSION_CODE >= 22700
     if (one.how == nccl_registration::window) static_cast<void>(ncclCommWindowDeregister(comm_, one.window));
@@ -246,41 +269,16 @@ class nccl_link {
 #endif
   }
 
-  // The graph that `stream` is captured into counts as alive until it and all that was made of it are destroyed.
-  void hold(cudaStream_t stream) {
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    unsigned long long id = 0;
-    cudaGraph_t graph = nullptr;
-#if CUDART_VERSION >= 13000
-    gradsync::check(cudaStreamGetCaptureInfo(stream, &status, &id, &graph), "cudaStreamGetCaptureInfo");
-#else
-    gradsync::check(cudaStreamGetCaptureInfo_v2(stream, &status, &id, &graph), "cudaStreamGetCaptureInfo_v2");
-#endif
-    if (id == last_capture_ || graph == nullptr) return;
-    using counter = std::shared_ptr<std::atomic<int>>;
-    const auto gone = [](void* p) {
-      const std::unique_ptr<counter> owned(static_cast<counter*>(p));
-      owned->get()->fetch_sub(1);
-    };
-    auto count = std::make_unique<counter>(graphs_);
-    cudaUserObject_t object = nullptr;
-    gradsync::check(cudaUserObjectCreate(&object, count.get(), gone, 1, cudaUserObjectNoDestructorSync), "cudaUserObjectCreate");
-    graphs_->fetch_add(1);
-    count.release();
-    gradsync::check(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove), "cudaGraphRetainUserObject");
-    last_capture_ = id;
-  }
-
   ncclComm_t comm_;
   int rank_;
   std::shared_ptr<nccl_world> world_;
   std::shared_ptr<nccl_watchdog> dog_;
-  std::shared_ptr<std::atomic<int>> graphs_;
+  captured_graphs graphs_;
   std::vector<registered> registered_;
+  std::vector<std::shared_ptr<void>> given_;  // back, while a graph is alive
   std::vector<std::weak_ptr<cuda_stream>> streams_;
   cudaStream_t compute_ = nullptr;
   std::uint64_t requests_ = 0;
-  unsigned long long last_capture_ = 0;
 };
 
 /// Closes the communicator when its owner goes, whoever else still has a part of it.

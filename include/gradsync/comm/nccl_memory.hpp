@@ -68,7 +68,7 @@ inline std::shared_ptr<std::byte> memory_of_nccl(std::size_t bytes, int device) 
 #endif
 }
 
-/// Zeroed. The memory outlives the communicator if it has to; it is no longer registered then.
+/// Zeroed. The memory outlives the communicator if it has to; it is no longer registered then. Freed late if graphs may use it (give_back).
 inline nccl_slab make_slab(const std::shared_ptr<nccl_link>& link, std::size_t bytes) {
   if (bytes == 0) return {};
   auto memory = memory_of_nccl(bytes, link->device());
@@ -76,10 +76,7 @@ inline nccl_slab make_slab(const std::shared_ptr<nccl_link>& link, std::size_t b
   if (memory == nullptr) memory = device_memory(bytes, link->device());
   about.registration = link->enter(memory.get(), bytes);
   std::byte* const data = memory.get();
-  const auto release = [link, memory = std::move(memory)](std::byte* p) mutable {
-    link->forget(p);
-    memory.reset();
-  };
+  const auto release = [link, memory = std::move(memory)](std::byte*) mutable { link->give_back(std::move(memory)); };
   return {std::shared_ptr<std::byte>(data, release), about};
 }
 

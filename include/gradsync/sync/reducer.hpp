@@ -63,7 +63,7 @@ class reducer {
 
   /// Where gradients go through on their way to a bucket, in the order of its collectives.
   stream_type& stream() { return channel_.stream(); }
-  const channel_type& channel() const { return channel_; }
+  channel_type& channel() { return channel_; }
   const bucket_plan& plan() const { return *plan_; }
 
   progress how() const { return driver_.joinable() ? progress::thread : progress::at_marks; }

@@ -52,7 +52,7 @@ class route {
     bool new_writer = false;
     if constexpr (stream_type::asynchronous) {
       new_writer = std::find(writers_.begin(), writers_.end(), user) == writers_.end();
-      if (new_writer) check_capture(user);
+      if (new_writer) enter_capture(user);
     }
     const gradient_move way{grad, window_->last() ? storage_->place(parameter, grad) : memory{}};
     if constexpr (stream_type::asynchronous) {
@@ -98,10 +98,10 @@ class route {
 
   stream_type& stream() { return reducer_->stream(); }
 
-  // A stream that is being captured in a graph: `usage_error` where this update can't be.
-  void check_capture(const handle& user) const {
+  // Tells of a stream that may be being captured in a graph. `usage_error` where this update can't be.
+  void enter_capture(const handle& user) {
     const double weight = window_->step().weight.value();
-    if constexpr (requires { reducer_->channel().check_capture(user, weight); }) reducer_->channel().check_capture(user, weight);
+    if constexpr (requires { reducer_->channel().enter_capture(user, weight); }) reducer_->channel().enter_capture(user, weight);
   }
 
   // All that streams of the user's have been given up to now, so all gradients that were marked up to now.
