@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
 #include "gradsync/comm/threads.hpp"
 #include "tests/comm/nccl_ranks.hpp"
+#include "tests/comm/said_on_stderr.hpp"
 #include "tests/laws/transport_laws.hpp"
 
 using namespace gradsync;
@@ -195,4 +198,40 @@ TEST_CASE("what a strategy has no staging memory for yet cannot be captured") {
                          doctest::Contains("the weight 3.000000 would be frozen in the CUDA graph"), usage_error);
     end();
   });
+}
+
+TEST_CASE("when leave() returns, or a channel has gone, the device has left the buffers, also where another one's graph keeps all memory") {
+  for (unsigned seed = 1; seed <= 10; ++seed)
+    CHECK(tests::said_on_stderr([&] {
+            on_gpus(
+                2,
+                [](auto& comm) {
+                  const program p = native_of(comm);
+                  const device_vector<float> gradient(std::vector<float>(500, 1));
+                  const auto post = [&](nccl_channel& on) { on.post(p, {.buffer = gradient.view(), .weight = 1}); };
+                  cuda_stream user(comm.device()), other(comm.device());
+                  const auto read = pinned_memory(sizeof(float));
+                  const auto seen = [&] {  // on a stream that waits for no other
+                    check(cudaMemcpyAsync(read.get(), gradient.data() + 499, sizeof(float), cudaMemcpyDeviceToHost, other.native()),
+                          "cudaMemcpyAsync");
+                    check(cudaStreamSynchronize(other.native()), "cudaStreamSynchronize");
+                    return *reinterpret_cast<const float*>(read.get());
+                  };
+                  auto captures = comm.open(1);
+                  post(captures);
+                  captures.leave();
+                  CHECK(seen() == 2);
+                  const cudaGraphExec_t graph = tests::captured(user.native(), [&](cudaStream_t s) {
+                    captures.stream().wait_for(s);
+                    post(captures);
+                    captures.stream().release_to(s);
+                  });
+                  std::optional<nccl_channel> channel(comm.open(1));
+                  post(*channel);
+                  channel.reset();
+                  CHECK(seen() == 4);
+                  check(cudaGraphExecDestroy(graph), "cudaGraphExecDestroy");
+                },
+                {}, seed);
+          }) == "");
 }

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "gradsync/cuda/check.hpp"
 
@@ -66,15 +67,11 @@ class captured_graphs {
     check(cudaStreamGetCaptureInfo_v2(stream, &status, &id, &graph), "cudaStreamGetCaptureInfo_v2");
 #endif
     if (status != cudaStreamCaptureStatusActive || id == newest_) return;
-    auto held = std::make_unique<counter>(alive_);
-    const auto gone = [](void* p) {  // may call nothing of CUDA's
-      const std::unique_ptr<counter> owned(static_cast<counter*>(p));
-      (*owned)->fetch_sub(1);
-    };
+    auto held = std::make_unique<token>(alive_);
+    const auto gone = [](void* p) { delete static_cast<token*>(p); };  // may call nothing of CUDA's
     cudaUserObject_t object = nullptr;
     check(cudaUserObjectCreate(&object, held.get(), gone, 1, cudaUserObjectNoDestructorSync), "cudaUserObjectCreate");
     held.release();
-    alive_->fetch_add(1);
     const cudaError_t code = cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
     if (code != cudaSuccess) static_cast<void>(cudaUserObjectRelease(object, 1));
     check(code, "cudaGraphRetainUserObject");
@@ -90,6 +87,14 @@ class captured_graphs {
 
  private:
   using counter = std::shared_ptr<std::atomic<int>>;
+  struct token {
+    explicit token(counter of) : alive(std::move(of)) { ++*alive; }
+    ~token() { --*alive; }
+    token(const token&) = delete;
+    token& operator=(const token&) = delete;
+    counter alive;
+  };
+
   counter alive_ = std::make_shared<std::atomic<int>>(0);  // outlives the owner as long as a graph does
   unsigned long long newest_ = 0;                          // capture that was added; 0 is none's
 };
