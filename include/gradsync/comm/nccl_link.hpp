@@ -185,7 +185,8 @@ class nccl_link {
     return one.how;
   }
 
-  /// Frees memory that collectives have used, when what is under way in it has ended. While a graph is alive that may use it, it stays.
+  /// Frees memory that collectives have used, when what is under way in it has ended. While any graph is alive, which may use it, it stays:
+  /// until this is called when none is, or the communicator goes.
   void give_back(std::shared_ptr<void> memory) {
     given_.push_back(std::move(memory));
     if (graphs_.alive() > 0) return;
