@@ -88,6 +88,8 @@ TEST_CASE("a wrong line is named, with what is wrong") {
         "and ring");
   CHECK(what_is_wrong("allreduce,0,10,ring,simple,2,-1,-1") == "t.csv, line 2: ring has no segments, so channels must be -1, not '2'");
   CHECK(what_is_wrong("allreduce,0,10,tree,simple,2,-1,-1") == "nothing");
+  CHECK(what_is_wrong("allreduce,0,10,tree,simple,2,-1,-1 # ours") ==
+        "t.csv, line 2: nNodes, nRanks, numPipeOps and regBuff must be numbers");  // not passed over as a comment
 }
 
 TEST_CASE("the first row that fits a buffer counts, and native where none does") {
@@ -112,6 +114,12 @@ TEST_CASE("what changes bits is refused, unless it is welcome") {
   const std::string ring = "allreduce,0,1000,ring,simple,-1,-1,-1\n";
   CHECK(chosen(3, ring, 8) == written(ring) + ", line 1: ring on 3 ranks is not canonical; any_order admits it");
   CHECK(chosen(3, ring, 8, {.file = "", .any_order = true}) == "ring of 3");
+}
+
+TEST_CASE("a folder is no table") {
+  thread_group(2).run([](auto& comm) {
+    CHECK_THROWS_WITH_AS((collective{comm, tuned{.file = "/tmp"}}), doctest::Contains("the tuning table /tmp can't be read"), usage_error);
+  });
 }
 
 TEST_CASE("a file that is not there is told to every rank") {

@@ -152,10 +152,12 @@ series<timed_candidates> automatic::time_candidates(Communicator& comm, const ca
   series<candidate> all;
   std::size_t end = 0;
   for_each_candidate<Communicator>(comm.size(), [&]<strategy S>(const S& strategy, std::size_t number) {
-    const cost_curve rounds(strategy, comm.size());
     candidate c{.number = number, .steps = compile(strategy, comm.rank(), comm.size()), .seconds = {}};
     if constexpr (!fused_channel<channel_of<Communicator>>) c.steps.fused = false;
-    for (std::size_t i = 0; i < 4; ++i) c.seconds[i] = model<S>(rounds, measured, sizes[i]);
+    if (comm.rank() == 0) {  // whose word counts
+      const cost_curve rounds(strategy, comm.size());
+      for (std::size_t i = 0; i < 4; ++i) c.seconds[i] = model<S>(rounds, measured, sizes[i]);
+    }
     all.push_back(std::move(c));
     end = number + 1;
   });

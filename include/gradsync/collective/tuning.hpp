@@ -16,12 +16,12 @@
 ///   algorithm   native, direct, recursive_doubling, halving_doubling, tree, double_tree or ring
 ///   protocol    ll, ll128 or simple; there is one way to move bytes here
 ///   channels    segments of a tree, and of each half of a double_tree; -1: the strategy's own number; -1 for all others
-///   nNodes, nRanks, numPipeOps, regBuff
-///               a row is for that many hosts and ranks, for buffers one at a time (1) and registered (1) or not (0); -1: for any. The last
-///               two may be missing
+///   nNodes, nRanks, numPipeOps
+///               a row is for that many hosts and ranks, and for so many buffers at a time, which is 1 here; -1: for any
+///   regBuff     has no say here; it and numPipeOps may be missing
 ///
-/// Of a buffer's rows the first one counts, and native where there is none. Empty lines, lines with a #, and other collectives are passed
-/// over.
+/// Of a buffer's rows the first one counts, and native where there is none. Empty lines, lines that begin with a #, and other collectives
+/// are passed over.
 #pragma once
 
 #include <algorithm>
@@ -133,7 +133,8 @@ inline std::vector<tuning_row> parse_tuning_table(std::string_view text, const s
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
-    if (line.find('#') != line.npos || line.find_first_not_of(" \t\r") == line.npos) continue;
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == line.npos || line[begin] == '#') continue;
     tuning_row row{.line = number};
     bool applies = false;
     const std::string wrong = detail::parse_tuning_row(line, row, applies);
@@ -201,10 +202,12 @@ struct tuned {
   }
 
   std::string read() const {
-    std::ifstream in(file, std::ios::binary);
-    std::string text(std::istreambuf_iterator<char>(in), {});
-    if (!in.is_open() || in.bad()) throw usage_error("the tuning table " + file + " can't be read");
-    return text;
+    try {
+      std::ifstream in(file, std::ios::binary);
+      if (in.is_open()) return {std::istreambuf_iterator<char>(in), {}};
+    } catch (const std::ios_base::failure&) {  // a folder can be opened, but not read
+    }
+    throw usage_error("the tuning table " + file + " can't be read");
   }
 };
 
