@@ -124,7 +124,9 @@ class referee {
         std::fprintf(stderr, "a drill hangs. %s\n", d.text().c_str());
         std::abort();
       }
-      if (!over_) seconds_passed += (d.what == trouble::delay ? short_deadline : long_deadline).count();
+      if (over_) return;
+      seconds_passed += (d.what == trouble::delay ? short_deadline : long_deadline).count();
+      own.clock_moved();
     });
   }
   ~referee() {

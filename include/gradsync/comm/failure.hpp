@@ -83,6 +83,12 @@ class failure {
     if (record_->failed.load(std::memory_order_relaxed) < 0) record_->set(whole(rank), std::move(meanwhile), false);
   }
 
+  /// All sleepers look at the clock again.
+  void wake() const {
+    const std::lock_guard hold(record_->mutex);
+    record_->wake_sleepers();
+  }
+
   /// From the outermost function: what the rank has really failed of.
   void conclude(int rank, std::exception_ptr cause) {
     const std::lock_guard hold(record_->mutex);

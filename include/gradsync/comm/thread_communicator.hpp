@@ -142,6 +142,9 @@ class thread_communicator : public own_values<thread_communicator> {
   /// Whether all other ranks of the whole group that have not returned sleep, at this moment, because a peer has not come.
   bool others_wait() const { return world_->outcome->others_wait(rank_); }
 
+  /// To be said of a clock of one's own (thread_group_options) that has moved: whoever waits looks at it now, else within 20 ms.
+  void clock_moved() const { world_->outcome->wake(); }
+
   void fail(std::exception_ptr cause) { world_->outcome->fail(rank_, std::move(cause)); }
   void abandon(std::exception_ptr meanwhile) { world_->outcome->abandon(rank_, std::move(meanwhile)); }
 
