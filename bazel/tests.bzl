@@ -137,7 +137,7 @@ def _joined_test(room, files, rooms, exceptions):
         srcs = [name + ".cpp"],
         copts = _COPTS,
         data = depset([file for test in tests for file in test.data]).to_list(),
-        tags = ["cpu:2"] +
+        tags = (["cpu:2"] if any(["cpu:2" in test.tags for test in tests]) else []) +
                (["nosan"] if all(["nosan" in test.tags for test in tests]) else []) +
                (["nothreads"] if all(["nosan" in test.tags or "nothreads" in test.tags for test in tests]) else []),
         deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + _EVERY_ROOM + depset([dep for test in tests for dep in test.deps]).to_list(),
