@@ -156,7 +156,7 @@ def _cuda_tests(files, rooms, exceptions):
     """The tests of .cu files: of each room, those that include the same party are one program, since nvcc compiles each source several times.
 
     Each file stands in a namespace of its own, as those of _joined_test, unless it is alone. What is built for a real device is a program by
-    itself. cu_tests has all of them in one, for those who build them once: the least there is to compile.
+    itself. For those who build them once, cu_tests has all of them in two programs, for two processors: the least there is to compile.
 
     Args:
       files: as for room_tests, .cu ones
@@ -177,7 +177,16 @@ def _cuda_tests(files, rooms, exceptions):
                 tags = own.get("tags", []),
                 deps = [":main", ":shared", _DOCTEST, "//:" + party],
             )
-    named = [("cu_tests", ["cuda_peer", "nccl"], ["manual"], files)]
+    with_nccl = [file for (_, party), joined in programs.items() for file in joined if party == "nccl"]
+    named = [
+        ("cu_tests_with_nccl", ["nccl"], ["manual"], with_nccl),
+        ("cu_tests_without_nccl", ["cuda_peer"], ["manual"], [file for file in files if file not in with_nccl]),
+    ]
+    native.test_suite(
+        name = "cu_tests",
+        tags = ["manual"],
+        tests = [name for name, _, _, _ in named],
+    )
     for (room, party), joined in programs.items():
         named.append(("%s_%s_cu_tests" % (room, party), [party], rooms.get(room, {}).get("tags", []), joined))
     for name, parties, tags, joined in named:
@@ -200,7 +209,7 @@ def _cuda_tests(files, rooms, exceptions):
             name = name,
             size = "large",
             srcs = [source],
-            tags = depset(["cpu:2", "nosan"] + tags).to_list(),
+            tags = depset(["nosan"] + tags).to_list(),  # ranks mostly wait: for the stand-in, or for a watchdog
             deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + ["//:%s_headers" % party for party in parties] +
                    ([":nccl_standin"] if "nccl" in parties else []),
         )
