@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
@@ -51,12 +50,6 @@ TEST_CASE("counters wrap around") {
   });
   CHECK(f.wait(1, patient));
   raiser.join();
-}
-
-TEST_CASE("two flags share no cache line, nor the one after it") {
-  static_assert(alignof(flag) == 128 && sizeof(flag) == 128);
-  const auto flags = std::make_unique<flag[]>(3);
-  CHECK(reinterpret_cast<std::uintptr_t>(&flags[1]) % 128 == 0);
 }
 
 TEST_CASE("a wait for what is reached asks nobody; one that is given up says whether it was reached meanwhile") {

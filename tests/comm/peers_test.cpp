@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gradsync/comm/pass.hpp"
+
 using namespace gradsync;
 using namespace std::chrono_literals;
 
@@ -23,19 +25,20 @@ struct table {
     milliseconds_passed = 0;
     for (int rank = 0; rank < 4; ++rank) {
       seen_from.emplace_back(outcome, shared, rank, 4);
-      lane(rank).posts.resize(2);
+      seen_from.back().make_slots(2);
     }
   }
   detail::lane& lane(int rank) { return shared->lanes[static_cast<std::size_t>(rank)]; }
   void post(int rank, std::size_t count, dtype type = dtype::float32, double weight = 1) {
-    const std::uint32_t sequence = lane(rank).posted.value();
-    lane(rank).posts[sequence % 2] = {{.buffer = {type, {}}, .scale = 1, .weight = weight}, count};
-    lane(rank).posted.raise(sequence + 1);
+    const extent all{memory, 0, count};
+    seen_from[static_cast<std::size_t>(rank)].post({.sequence = sequences[rank]++}, {.buffer = {type, {&all, 1}}, .weight = weight}, {});
   }
 
   std::shared_ptr<detail::failure> outcome = std::make_shared<detail::failure>(4, test_clock);
   std::shared_ptr<detail::crossing> shared = std::make_shared<detail::crossing>(4);
   std::vector<detail::peers> seen_from;
+  std::uint32_t sequences[4] = {};
+  std::byte memory[1] = {};
 };
 
 // A thread of one rank that sleeps until another's progress is 100.
@@ -67,7 +70,7 @@ std::string blamed(table& t, std::chrono::milliseconds limit = 1min) {
 
 TEST_CASE("a peer has posted when its sequence says so, and passed when its progress does") {
   table t;
-  const detail::peers& me = t.seen_from[2];
+  detail::peers& me = t.seen_from[2];
   CHECK((me.rank() == 2 && me.size() == 4));
   CHECK(&me.mine() == &t.lane(2));
   t.post(2, 10);
@@ -166,11 +169,10 @@ TEST_CASE("in a part of a group messages say both numbers of a rank") {
   table whole;
   auto outcome = std::make_shared<detail::failure>(*whole.outcome, series<int>{1, 3});
   auto shared = std::make_shared<detail::crossing>(2);
-  const detail::peers me(outcome, shared, 0, 2);
-  for (int rank = 0; rank < 2; ++rank) shared->lanes[static_cast<std::size_t>(rank)].posts.resize(2);
-  shared->lanes[0].posts[0].count = 7;
-  shared->lanes[1].posts[0] = {{.buffer = {dtype::float32, {}}, .call = detail::call_of_barrier}, 7};
-  shared->lanes[1].posted.raise(1);
+  detail::peers me(outcome, shared, 0, 2), other(outcome, shared, 1, 2);
+  for (detail::peers* one : {&me, &other}) one->make_slots(2);
+  me.post({}, {}, {});
+  other.post({}, {.buffer = {}, .call = detail::call_of_barrier}, {});
   const std::string prefix = "gradsync[rank 0 (rank 1 of the whole group)]: rank 1 (rank 3 of the whole group) ";
   CHECK_THROWS_WITH_AS(
       me.posted(1, {}, deadline::poll()),

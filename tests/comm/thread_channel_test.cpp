@@ -218,13 +218,13 @@ TEST_CASE("scratch outlives its channel, for a peer that is late to leave it") {
     gone.post(ps[0], {.buffer = a.view(), .weight = 1});
   }
   CHECK(t.lane(0).scratch[0].size() == 12);
-  CHECK(t.lane(0).posts[0].scratch.data == t.lane(0).scratch[0].data());
+  CHECK(t.lane(0).slots[0].scratch.at == reinterpret_cast<detail::location>(t.lane(0).scratch[0].data()));
 }
 
 TEST_CASE("a channel keeps twice as many postings as may be under way, and a power of two") {
   for (const std::size_t slots : {0u, 1u, 2u, 3u, 6u, 50u}) {
     table t(2, slots);
-    const std::size_t room = t.lane(0).posts.size();
+    const std::size_t room = t.lane(0).slots.size();
     CHECK(room >= 2 * slots);
     CHECK(std::has_single_bit(room));  // so that the slots go on where the sequence wraps around
   }

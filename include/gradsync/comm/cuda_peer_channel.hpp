@@ -64,8 +64,7 @@ class cuda_peer_channel {
       : peers_(std::move(peers)), shared_(std::move(shared)), stream_(std::make_shared<cuda_stream>(device, stream_priority::high)),
         totals_(device_memory(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)) * sizeof(double), device)), scales_(ranks()) {
     // As in the threads' channel: twice as many, so that weights can be read when peers post the next ones; and a power of two.
-    peers_.mine().posts.resize(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
-    peers_.mine().scratch.resize(peers_.mine().posts.size() / 2);
+    peers_.make_slots(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
     detail::cuda_lane& lane = lane_of(peers_.rank());
     lane.stream = stream_;
     lane.native = stream_->native();
@@ -86,9 +85,8 @@ class cuda_peer_channel {
     const ticket t{.sequence = sequence_++, .base = base_, .pieces = 1};
     base_ += static_cast<std::uint32_t>(p.fused ? 1 : std::max(1, p.rounds()));
     const extent scratch = scratch_for(p, t, contribution.buffer);
-    peers_.mine().posts[t.sequence % peers_.mine().posts.size()] = {contribution, contribution.buffer.count(), scratch};
     event_of(lane_of(peers_.rank()).posted, t.sequence).record(stream_->native());
-    peers_.mine().posted.raise(t.sequence + 1);
+    peers_.post(t, contribution, scratch);
     return t;
   }
 
@@ -180,7 +178,7 @@ class cuda_peer_channel {
 
   /// The same in the device's memory, written in this stream's order.
   const double* total(const ticket& t) {
-    double* const at = reinterpret_cast<double*>(totals_.get()) + t.sequence % peers_.mine().posts.size();
+    double* const at = reinterpret_cast<double*>(totals_.get()) + t.sequence % peers_.mine().slots.size();
     stream_->assign(at, total_weight(t));
     return at;
   }

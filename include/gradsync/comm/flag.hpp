@@ -25,7 +25,7 @@ namespace gradsync {
 enum class flag_scope { threads, processes };
 
 template <flag_scope Scope>
-class alignas(128) basic_flag {  // two cache lines: the second would be prefetched with its neighbour's
+class basic_flag {
  public:
   /// Counters wrap around: `target` may lie up to 2^31 ahead.
   bool reached(std::uint32_t target) const { return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - target) >= 0; }

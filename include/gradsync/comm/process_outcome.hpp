@@ -26,37 +26,25 @@
 
 #include "gradsync/comm/failure.hpp"
 #include "gradsync/comm/flag.hpp"
+#include "gradsync/comm/postings.hpp"
 #include "gradsync/comm/shared_memory.hpp"
 #include "gradsync/comm/socket.hpp"
 #include "gradsync/core/deadline.hpp"
-#include "gradsync/core/dtype.hpp"
 #include "gradsync/core/error.hpp"
 
 namespace gradsync::detail {
 
 using shared_flag = basic_flag<flag_scope::processes>;
+using shared_slot = slot<flag_scope::processes>;
 
-// Places are offsets in the segment of the rank that speaks.
 struct shared_extent {
-  std::uint64_t offset = 0, first = 0, count = 0;
+  location at = 0;
+  std::uint64_t first = 0, count = 0;
 };
 
-struct shared_posting {
-  static constexpr std::size_t few = 4;
-
-  int call = 0;
-  dtype type = dtype::float32;
-  double scale = 1, weight = 0;
-  std::uint64_t count = 0;
-  shared_extent scratch{};
-  std::uint64_t extents = 0, listed_at = 0;  // how many; where they are listed, if they are more than a few
-  shared_extent list[few]{};
-};
-
-struct shared_lane {
-  shared_flag posted, progress;
-  alignas(128) std::atomic<std::uint32_t> inside{0};   // a pass is under way in peers' memory
-  alignas(128) std::uint64_t slots = 0, posts_at = 0;  // written before the first posting
+struct shared_lane : lane_of_flags<flag_scope::processes> {
+  alignas(128) std::uint64_t slots = 0;
+  location slots_at = 0;
 };
 
 struct shared_cause {
@@ -120,8 +108,11 @@ struct process_job {
     for (int of = 0; of < size; ++of)
       for (int channel = 0; channel < next_channel; ++channel) {
         shared_lane& l = header(of).lanes[channel];
-        l.posted.nudge();
+        l.opened.nudge();
         l.progress.nudge();
+        if (!l.opened.reached(1)) continue;
+        auto* const slots = reinterpret_cast<shared_slot*>(segments[static_cast<std::size_t>(of)]->data() + l.slots_at);
+        for (std::size_t i = 0; i < l.slots; ++i) slots[i].posted.nudge();
       }
   }
 

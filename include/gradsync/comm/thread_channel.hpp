@@ -5,8 +5,8 @@
 /// its results there too. `Peers` knows how to reach them: threads (comm/peers.hpp) or processes that share memory
 /// (comm/process_peers.hpp).
 ///
-/// A rank publishes where its buffer is and raises `posted`; it then walks its program and raises `progress` by one tick a piece of a
-/// round. Everything a rank has to wait for is one of its peers' two counters. The fused pass (`reduce`) reads N inputs of the own slice,
+/// A rank publishes where its buffer is and raises a flag; it then walks its program and raises `progress` by one tick a piece of a
+/// round. Everything a rank has to wait for is a flag of one of its peers'. The fused pass (`reduce`) reads N inputs of the own slice,
 /// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock,
 /// and no allocation but that of scratch, by the first collective that needs so much in its slot.
 #pragma once
@@ -35,6 +35,7 @@ namespace detail {
 
 inline constexpr std::size_t piece_bytes = 32 << 10;   // of a chunk: the next rank starts on it while this one does the next
 inline constexpr std::size_t breath_bytes = 64 << 10;  // of a pass, after which it looks whether the group has failed
+inline constexpr std::size_t few_bytes = 512;          // of each peer, which are asked for ahead of a pass
 
 }  // namespace detail
 
@@ -65,7 +66,7 @@ class peer_channel {
       base_ += 1;
     }
     const extent scratch = scratch_for(p, t, contribution.buffer);
-    peers_.post(t, {contribution, contribution.buffer.count(), scratch});
+    peers_.post(t, contribution, scratch);
     return t;
   }
 
@@ -93,6 +94,7 @@ class peer_channel {
   /// The fused all-reduce of gradients.
   bool reduce(const ticket& t, const deadline& until) {
     if (!all_posted(t, until)) return false;
+    for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
     dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
       const divisor<T> by(total_weight(t));
       slice<T>(t, [&](T* const* at, std::size_t n) { mean_all<T>(at, scales_.data(), peers_.size(), by, n); });
@@ -164,12 +166,11 @@ class peer_channel {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
 
-  // True: all ranks' buffers, scales and weights are there for a fused pass.
+  // True: all ranks' buffers are there for a fused pass.
   bool all_posted(const ticket& t, const deadline& until) {
     for (int peer = 0; peer < peers_.size(); ++peer)
       if (!peers_.posted(peer, t, until)) return false;
-    for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
-    if constexpr (requires { peers_.expect_next(t); }) peers_.expect_next(t);
+    peers_.expect_to_pass();
     return true;
   }
 
@@ -183,11 +184,22 @@ class peer_channel {
     if (begin < end) {
       const detail::pass inside(peers_);
       const std::size_t step = detail::breath_bytes / sizeof(T);
+      const bool few = (end - begin) * sizeof(T) <= detail::few_bytes;
       for (; first < end && (first == begin || !peers_.failed()); first += step)
-        runs<T>(ranks(), first, std::min(end, first + step), [&](std::span<T*> at, std::size_t n) { f(at.data(), n); });
+        runs<T>(ranks(), first, std::min(end, first + step), [&](std::span<T*> at, std::size_t n) {
+          if (few) take_lines<T>(at, n);
+          f(at.data(), n);
+        });
     }
     if (first < end) peers_.report();
     peers_.pass_on(t.base + 1);
+  }
+
+  // What a pass writes to peers comes for that at once, rather than to be read first and then again.
+  template <class T>
+  void take_lines(std::span<T* const> at, std::size_t n) const {
+    for (std::size_t peer = 0; peer < at.size(); ++peer)
+      for (std::size_t i = 0; static_cast<int>(peer) != peers_.rank() && i < n; i += 64 / sizeof(T)) detail::take_line(at[peer] + i);
   }
 
   // Calls f(pointers, n) for the stretches of [first, last) that are contiguous in the first views of views_, as many as `views`.
