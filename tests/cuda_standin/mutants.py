@@ -203,37 +203,102 @@ def mutate(header, text, first):
             if kind:
                 mutants.append(Mutant(first + len(mutants), header, line(s[0]), f"without {kind}", word))
                 number = mutants[-1].number
-                plain.append(f"if (gradsync_mutant == {number}) return; {word};" if word.startswith("return") else f"if (gradsync_mutant != {number}) {word};")
+                plain.append(f"if (gradsync_mutant({number})) return; {word};" if word.startswith("return") else f"if (!gradsync_mutant({number})) {word};")
             else:
                 plain.append(f"{word};")
         for i in range(len(chain) - 1):
             if chain[i][1] or chain[i + 1][1]:
                 mutants.append(Mutant(first + len(mutants), header, line(chain[i][0][0]), "swapped", f"{words[i]}; {words[i + 1]}"))
                 other = words[:i] + [words[i + 1], words[i]] + words[i + 2:]
-                swapped.append(f"if (gradsync_mutant == {mutants[-1].number}) {{ {'; '.join(other)}; }} else ")
+                swapped.append(f"if (gradsync_mutant({mutants[-1].number})) {{ {'; '.join(other)}; }} else ")
         edits.append((chain[0][0][0], chain[-1][0][1] + 1, "{ " + "".join(swapped) + "{ " + " ".join(plain) + " } }"))
     for begin, end, new in sorted(edits, reverse=True):
         text = text[:begin] + new + text[end:]
-    return text.replace("#pragma once", "#pragma once\nextern int gradsync_mutant;", 1), mutants
+    return text.replace("#pragma once", "#pragma once\nbool gradsync_mutant(int number);", 1), mutants
 
 
 def included_by(test):
-    """The library's headers that a test sees, by their names below include/."""
+    """The library's and the tests' headers that a test sees."""
     seen, left = set(), [test]
     while left:
         for name in re.findall(r'#include [<"](gradsync/[^>"]+|tests/[^>"]+)[>"]', left.pop().read_text()):
             path = Path("include") / name if name.startswith("gradsync/") else Path(name)
-            if name not in seen and path.exists():
-                seen.add(name)
+            if path not in seen and path.exists():
+                seen.add(path)
                 left.append(path)
     return seen
 
 
-MAIN = """
+# Chooses the mutant, ends the program at the first failure, before other ranks are waited for, and says which test case comes to which mutants.
+MAIN = r"""
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
-extern int gradsync_mutant;
-int gradsync_mutant = std::getenv("GRADSYNC_MUTANT") ? std::atoi(std::getenv("GRADSYNC_MUTANT")) : 0;
+
+static std::atomic<bool> reached[100000];
+
+bool gradsync_mutant(int number) {
+  static const int chosen = std::getenv("GRADSYNC_MUTANT") ? std::atoi(std::getenv("GRADSYNC_MUTANT")) : 0;
+  reached[number].store(true, std::memory_order_relaxed);
+  return number == chosen;
+}
+
+namespace {
+
+struct mutants : doctest::IReporter {
+  explicit mutants(const doctest::ContextOptions&) {}
+
+  void test_case_start(const doctest::TestCaseData& now) override {
+    for (auto& one : reached) one = false;
+    name = now.m_name;
+    began = std::chrono::steady_clock::now();
+  }
+  void test_case_end(const doctest::CurrentTestCaseStats&) override {
+    if (!notes) return;
+    std::fprintf(notes, "%s\t%f\t", name, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+    for (auto& one : reached)
+      if (one) std::fprintf(notes, "%d ", static_cast<int>(&one - reached));
+    std::fputs("\n", notes);
+    std::fflush(notes);
+  }
+  void log_assert(const doctest::AssertData& what) override {
+    if (what.m_failed) std::_Exit(1);
+  }
+  void test_case_exception(const doctest::TestCaseException&) override { std::_Exit(1); }
+
+  void report_query(const doctest::QueryData&) override {}
+  void test_run_start() override {}
+  void test_run_end(const doctest::TestRunStats&) override {}
+  void test_case_reenter(const doctest::TestCaseData&) override {}
+  void subcase_start(const doctest::SubcaseSignature&) override {}
+  void subcase_end() override {}
+  void log_message(const doctest::MessageData&) override {}
+  void test_case_skipped(const doctest::TestCaseData&) override {}
+
+  std::FILE* notes = std::getenv("GRADSYNC_NOTES") ? std::fopen(std::getenv("GRADSYNC_NOTES"), "w") : nullptr;
+  const char* name = "";
+  std::chrono::steady_clock::time_point began;
+};
+
+REGISTER_LISTENER("mutants", 2, mutants);
+
+}  // namespace
 """
+
+
+class Case:
+    """A test case: how long it takes without any mutant, and the numbers of the mutants that it comes to."""
+
+    def __init__(self, test, note):
+        self.test = test
+        self.name, seconds, numbers = note.split("\t")
+        self.seconds, self.numbers = float(seconds), {int(n) for n in numbers.split()}
+
+    def __str__(self):
+        return f'{self.test}, "{self.name}"'
 
 
 class Programs:
@@ -246,43 +311,59 @@ class Programs:
         self.flags = ["-std=c++20", "-O0", "-w", f"-I{folder}/include", "-Iinclude", "-I.", "-isystem", f"{cuda}/include",
                       "-isystem", f"{nccl}/include", "-DGRADSYNC_CUDA_STANDIN"]
 
-    def compile(self, source, name):
+    def compile(self, source, name, sees):
+        """The object, and whether it had to be made since it was older than what the source sees."""
         target = self.folder / f"{name}.o"
-        if name.startswith("common_") and target.exists() and target.stat().st_mtime > source.stat().st_mtime:
-            return str(target)
+        if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in {source, *sees}):
+            return str(target), False
         done = subprocess.run(["g++", *self.flags, "-x", "c++", "-c", str(source), "-o", str(target)], capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(f"{source} does not compile with its mutants:\n{done.stderr[:6000]}")
-        return str(target)
+        return str(target), True
 
-    def build(self, tests):
+    def build(self, sees):
+        """`sees`: the headers that each test sees."""
         main = self.folder / "main.cpp"
-        if not main.exists() or main.read_text() != MAIN:
-            main.write_text(MAIN)
-        common = sorted(Path("tests/cuda_standin").glob("*.cpp")) + [Path("tests/doctest_main.cpp"), main]
+        write_if_new(main, MAIN)
+        standin = sorted(Path("tests/cuda_standin").glob("*.?pp"))
+        common = [s for s in standin if s.suffix == ".cpp"] + [Path("tests/doctest_main.cpp"), main]
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            objects = [pool.submit(self.compile, s, f"common_{s.stem}") for s in common]
-            own = {t: pool.submit(self.compile, t, "_".join(t.with_suffix("").parts)) for t in tests}
-            objects = [o.result() for o in objects]
+            common = [pool.submit(self.compile, s, f"common_{s.stem}", standin) for s in common]
+            own = {t: pool.submit(self.compile, t, self.program(t).name, paths) for t, paths in sees.items()}
+            common = [c.result() for c in common]
             for test, made in own.items():
+                made, new = made.result()
                 # Kernels that only a GPU runs refer to blockIdx and its like.
-                subprocess.run(["g++", made.result(), *objects, "-o", str(self.program(test)), "-pthread", "-no-pie",
-                                "-Wl,--unresolved-symbols=ignore-all"],
-                               check=True)
+                if new or any(c[1] for c in common) or not self.program(test).exists():
+                    subprocess.run(["g++", made, *(c[0] for c in common), "-o", str(self.program(test)), "-pthread", "-no-pie",
+                                    "-Wl,--unresolved-symbols=ignore-all"], check=True)
 
     def program(self, test):
         return (self.folder / "_".join(test.with_suffix("").parts)).absolute()
 
-    def run(self, test, number, limit):
-        """("passed" | "failed" | "hung", seconds)"""
-        began = time.monotonic()
+    def start(self, command, limit, **environment):
+        """"passed" | "failed" | "hung" """
         try:
-            done = subprocess.run([str(self.program(test)), "--abort-after=1"], env={**os.environ, "GRADSYNC_MUTANT": str(number)},
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
-            verdict = "passed" if done.returncode == 0 else "failed"
+            done = subprocess.run(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=limit)
+            return "passed" if done.returncode == 0 else "failed"
         except subprocess.TimeoutExpired:
-            verdict = "hung"
-        return verdict, time.monotonic() - began
+            return "hung"
+
+    def cases(self, test):
+        """Runs all of a test without any mutant: the verdict, and its cases."""
+        notes = self.program(test).with_suffix(".notes")
+        verdict = self.start([str(self.program(test))], 600, GRADSYNC_NOTES=str(notes))
+        return verdict, [Case(test, line) for line in notes.read_text().splitlines()] if notes.exists() else []
+
+    def run(self, case, number):
+        name = re.sub(r"[,\\]", "?", case.name)  # doctest's wildcard, for what has a meaning to it
+        return self.start([str(self.program(case.test)), f"--test-case={name}"], 5 + 10 * case.seconds, GRADSYNC_MUTANT=str(number))
+
+
+def write_if_new(path, text):
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def reasons():
@@ -295,12 +376,12 @@ def reasons():
     return found
 
 
-def judge(programs, mutant, tests, usual):
-    """The first test that kills it, and how; None if all pass. A test that fails without it as well, since the machine is busy, says nothing."""
-    for test in tests:
-        verdict, _ = programs.run(test, mutant.number, 20 + 5 * usual[test])
-        if verdict != "passed" and programs.run(test, 0, 20 + 10 * usual[test])[0] == "passed":
-            return f"{test}: {verdict}"
+def judge(programs, mutant, cases):
+    """The first test case that kills it, and how; None if all pass. One that fails without it as well, since the machine is busy, says nothing."""
+    for case in cases:
+        verdict = programs.run(case, mutant.number)
+        if verdict != "passed" and programs.run(case, 0) == "passed":
+            return f"{case}: {verdict}"
     return None
 
 
@@ -309,55 +390,59 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--test", default="")
-    parser.add_argument("--folder", help="keeps the programs here; what does not depend on the headers is not compiled again")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", help="keeps the programs here, where only what has changed is compiled again")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at once; twice as many tests, since most that fail do so by waiting")
     wish = parser.parse_args()
     os.chdir(Path(__file__).parent.parent.parent)
 
-    folder = Path(wish.folder or tempfile.mkdtemp(prefix="mutants."))
-    shutil.rmtree(folder / "include", ignore_errors=True)
-    mutants = []
-    for pattern in HEADERS:
-        for path in sorted(Path("include/gradsync").glob(pattern)):
-            name = str(path.relative_to("include"))
-            if wish.only not in name:
-                continue
-            text, own = mutate(name, path.read_text(), len(mutants) + 1)
+    headers = sorted(path for pattern in HEADERS for path in Path("include/gradsync").glob(pattern))
+    mutated, mutants = {}, []
+    for number, path in enumerate(headers):
+        name = str(path.relative_to("include"))
+        text, own = mutate(name, path.read_text(), 1 + 1000 * number)  # so that a change of one header leaves the others alone
+        if own:
+            mutated[path] = text
+        if wish.only in name:
             mutants += own
-            if own:
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).write_text(text)
     if wish.list:
         print("\n".join(map(str, mutants)), f"{len(mutants)} mutants", sep="\n")
-        if not wish.folder:
-            shutil.rmtree(folder)
         return 0
 
-    sees = {t: included_by(t) for pattern in TESTS for t in sorted(Path("tests").glob(pattern)) if wish.test in str(t)}
-    touched = {m.header for m in mutants}
-    tests = [t for t, seen in sees.items() if seen & touched]
+    folder = Path(wish.folder or tempfile.mkdtemp(prefix="mutants."))
+    for path in folder.glob("include/**/*.hpp"):
+        if path.relative_to(folder) not in mutated:
+            path.unlink()
+    for path, text in mutated.items():
+        write_if_new(folder / path, text)
+    began, touched = time.monotonic(), {Path("include") / m.header for m in mutants}
+    sees = {}
+    for test in sorted(path for pattern in TESTS for path in Path("tests").glob(pattern)):
+        seen = included_by(test)
+        if wish.test in str(test) and seen & touched:
+            sees[test] = {folder / path if path in mutated else path for path in seen}
     programs = Programs(folder, wish.jobs)
-    programs.build(tests)
-    usual, broken = {}, 0
-    for test in tests:
-        verdict, seconds = programs.run(test, 0, 600)
-        print(f"{test}: {verdict} without any mutant, {seconds:.1f} s", flush=True)
-        if verdict == "passed":
-            usual[test] = seconds
-        else:
-            broken += 1
+    programs.build(sees)
+    print(f"{len(sees)} tests compiled in {time.monotonic() - began:.0f} s", flush=True)
+
+    cases, broken = [], 0
+    with concurrent.futures.ThreadPoolExecutor(wish.jobs) as pool:
+        for test, (verdict, own) in zip(sees, pool.map(programs.cases, sees)):
+            print(f"{test}: {verdict} without any mutant, {sum(case.seconds for case in own):.1f} s", flush=True)
+            broken += verdict != "passed"
+            cases += own if verdict == "passed" else []
+    cases.sort(key=lambda case: case.seconds)
 
     known, survived, unexplained = reasons(), 0, 0
-    by_time = sorted(usual, key=lambda t: usual[t])
-    with concurrent.futures.ThreadPoolExecutor(wish.jobs) as pool:
-        verdicts = [(m, pool.submit(judge, programs, m, [t for t in by_time if m.header in sees[t]], usual)) for m in mutants]
+    with concurrent.futures.ThreadPoolExecutor(2 * wish.jobs) as pool:
+        verdicts = [(m, pool.submit(judge, programs, m, [case for case in cases if m.number in case.numbers])) for m in mutants]
         for mutant, verdict in verdicts:
             killed = verdict.result()
             reason = known.pop(mutant.key(), None)
             survived += killed is None
             unexplained += killed is None and reason is None
             print("killed  " if killed else "SURVIVED", mutant, f"[{killed or reason or 'no reason is given'}]", flush=True)
-    print(f"{len(mutants)} mutants, {len(mutants) - survived} killed, {survived} survived, {unexplained} of them without a reason")
+    print(f"{len(mutants)} mutants, {len(mutants) - survived} killed, {survived} survived, {unexplained} of them without a reason; "
+          f"{time.monotonic() - began:.0f} s")
     if not wish.folder:
         shutil.rmtree(folder)
     return 1 if unexplained or broken else 0
