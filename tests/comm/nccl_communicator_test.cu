@@ -58,19 +58,19 @@ TEST_CASE("each rank gets its part of a sum on the device, and all ranks' parts,
           comm.reduce_scatter(part.view(), all.view());
           std::vector<float> expected = counted<float>(n, 0);
           for (float& x : expected) x = 12 * x + sum;
-          CHECK(part.values() == expected);
-          CHECK(all.values() == mine);
+          CHECK(part.seen() == expected);
+          CHECK(all.seen() == mine);
           const extent own{reinterpret_cast<std::byte*>(all.data() + n * at), 0, n};
           comm.reduce_scatter({dtype::float32, std::span(&own, 1)}, all.view());
           std::copy(expected.begin(), expected.end(), mine.begin() + static_cast<std::ptrdiff_t>(n * at));
-          CHECK(all.values() == mine);
+          CHECK(all.seen() == mine);
           comm.all_gather(all.view(), {dtype::float32, std::span(&own, 1)});
           std::vector<float> whole = counted<float>(3 * n, 0);
           for (float& x : whole) x = 12 * x + 6;
-          CHECK(all.values() == whole);
+          CHECK(all.seen() == whole);
           const device_vector<float> again(std::vector<float>(3 * n));
           comm.all_gather(again.view(), part.view());
-          CHECK(again.values() == whole);
+          CHECK(again.seen() == whole);
           CHECK_THROWS_WITH_AS(comm.all_gather(part.view(), part.view()), doctest::Contains("all_gather: the whole has 1000 elements"),
                                usage_error);
         },

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: 2026 The gradsync authors
 // SPDX-License-Identifier: Apache-2.0
 
-/// Ranks over the NCCL that stands in, and device memory for tests.
+/// Ranks over the NCCL that stands in.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -10,13 +10,13 @@
 #include <cstddef>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "gradsync/comm/nccl.hpp"
+#include "tests/cuda/device_vector.hpp"
 #include "tests/cuda_standin/nccl_standin.hpp"
 #include "tests/cuda_standin/standin.hpp"
 
@@ -81,33 +81,5 @@ inline bool graphs_left(const nccl_communicator& comm, int left) {
   for (int i = 0; i < 5000 && comm.graphs_alive() > left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return comm.graphs_alive() == left;
 }
-
-/// Elements on the current device.
-template <class T>
-class device_vector {
- public:
-  explicit device_vector(const std::vector<T>& values)
-      : data_(device_memory(values.size() * sizeof(T), current_device())), all_{data_.get(), 0, values.size()} {
-    set(values);
-  }
-  void set(const std::vector<T>& values) {
-    if (!values.empty()) check(cudaMemcpy(data_.get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
-    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // a copy from pageable memory may return before it is done
-  }
-  buffer_view view() const { return {dtype_of<T>(), std::span(&all_, all_.count > 0 ? 1 : 0)}; }
-  T* data() const { return reinterpret_cast<T*>(data_.get()); }
-
-  /// Waits for the device.
-  std::vector<T> values() const {
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    std::vector<T> on_host(all_.count);
-    if (all_.count > 0) check(cudaMemcpy(on_host.data(), data_.get(), all_.count * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    return on_host;
-  }
-
- private:
-  std::shared_ptr<std::byte> data_;
-  extent all_;
-};
 
 }  // namespace gradsync::tests

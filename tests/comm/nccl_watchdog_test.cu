@@ -89,3 +89,17 @@ TEST_CASE("a communicator is ended when any rank fails, and only once") {
   check(ncclCommAbort(kept), "ncclCommAbort");
   CHECK(standin::nccl::faults().empty());
 }
+
+TEST_CASE("who asks for a communicator that is just being ended gets it when that is done") {
+  watched_rank r({.deadline = 60s});
+  standin::nccl::set({.abort = 100ms});
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  check(ncclCommInitRank(&comm, 1, id, 0), "ncclCommInitRank");
+  r.dog->guard(comm);
+  r.outcome->fail(0, std::make_exception_ptr(std::runtime_error("disk full")));
+  while (r.dog->state_of(comm) == nccl_watchdog::state::alive) std::this_thread::yield();
+  CHECK(r.dog->release(comm) == nccl_watchdog::state::ended);
+  CHECK(standin::nccl::alive() == 0);
+}

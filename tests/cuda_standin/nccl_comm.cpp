@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <thread>
 
 #include "tests/cuda_standin/nccl_model.hpp"
 #include "tests/cuda_standin/runtime.hpp"
@@ -269,6 +270,10 @@ static ncclResult_t end_waits() {
 
 // These two may come from another thread while the first one is in a call: user guide, "Fault tolerance".
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  std::this_thread::sleep_for([] {
+    const std::lock_guard hold(state);
+    return current.abort;
+  }());
   {
     const std::lock_guard hold(state);
     if (!known(comm) || comm->now == ncclComm::phase::gone) {

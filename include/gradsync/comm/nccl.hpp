@@ -64,7 +64,6 @@ class nccl_group {
         } catch (...) {  // told before this rank's communicator ends, so that none takes the end for the cause
           outcome->conclude(rank, std::current_exception());
           host.fail(outcome->cause());  // which may be another rank's, or the watchdog's
-          outcome->leave(rank);
           throw;
         }
         outcome->leave(rank);

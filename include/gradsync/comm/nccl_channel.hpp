@@ -101,7 +101,7 @@ class nccl_channel {
     if (p.fused) reduce(mine.buffer.type, all);
     else
       for (int k = 0; k < p.rounds(); ++k) exchange(p, k, mine.buffer.type, all, weights_->total(t.sequence));
-    if (weighs_) {  // there was no round with which they could travel
+    if (weighs_ && p.rounds() == 0) {  // with one of which they would have travelled
       share_weight();
       weights_->add(*stream_);
     }

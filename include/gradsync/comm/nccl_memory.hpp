@@ -52,13 +52,7 @@ inline std::shared_ptr<std::byte> memory_of_nccl(std::size_t bytes, int device) 
     cudaGetLastError();  // NCCL leaves what it met there
     return nullptr;
   }
-  std::shared_ptr<std::byte> owned(static_cast<std::byte*>(data), [device](std::byte* p) {
-    int before = 0;
-    static_cast<void>(cudaGetDevice(&before));
-    static_cast<void>(cudaSetDevice(device));
-    static_cast<void>(ncclMemFree(p));
-    static_cast<void>(cudaSetDevice(before));
-  });
+  std::shared_ptr<std::byte> owned(static_cast<std::byte*>(data), [](std::byte* p) { static_cast<void>(ncclMemFree(p)); });
   check(cudaMemset(data, 0, bytes), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   return owned;

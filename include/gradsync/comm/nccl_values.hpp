@@ -40,7 +40,6 @@ class nccl_values {
         stream_(std::make_shared<cuda_stream>(link_->device())), host_(pinned_memory((size_ + 1) * tile_)),
         device_(device_memory((size_ + 1) * tile_, link_->device())) {}
 
-  ~nccl_values() { link_->settle(*stream_); }
   nccl_values(const nccl_values&) = delete;
   nccl_values& operator=(const nccl_values&) = delete;
 

@@ -45,7 +45,6 @@ class nccl_weights {
     entry_of_[newest_] = newest_;
     extent to{own_part(newest_), 0, 1}, from{unit(), 0, 1};
     stream.fold({dtype::float64, std::span(&to, 1)}, {dtype::float64, std::span(&from, 1)}, weight, {});
-    stream.flush();
   }
   /// Collective `sequence` has the same sum as the one before.
   void repeat(std::uint32_t sequence) { entry_of_[slot(sequence)] = newest_; }
