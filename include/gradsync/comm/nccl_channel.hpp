@@ -98,13 +98,16 @@ class nccl_channel {
     const extent all = whole(mine.buffer);
     const std::uint64_t number = link_->announce(request);
     const on_device here(link_->device());
-    if (p.fused) reduce(mine.buffer.type, all);
-    else
-      for (int k = 0; k < p.rounds(); ++k) exchange(p, k, mine.buffer.type, all, weights_->total(t.sequence));
-    if (weighs_ && p.rounds() == 0) {  // with one of which they would have travelled
-      share_weight();
-      weights_->add(*stream_);
-    }
+    const auto enqueue = [&] {
+      if (p.fused) reduce(mine.buffer.type, all);
+      else
+        for (int k = 0; k < p.rounds(); ++k) exchange(p, k, mine.buffer.type, all, weights_->total(t.sequence));
+      if (weighs_ && p.rounds() == 0) {  // with one of which they would have travelled
+        share_weight();
+        weights_->add(*stream_);
+      }
+    };
+    detail::calling_nccl(enqueue, [&] { link_->check(); });
     link_->enqueued(stream_->native(), request.what, number);
     return t;
   }

@@ -12,6 +12,7 @@
 #include <nccl.h>
 
 #include <string>
+#include <type_traits>
 
 #include "gradsync/core/dtype.hpp"
 #include "gradsync/core/error.hpp"
@@ -52,6 +53,22 @@ inline void check(ncclResult_t code, const char* call, const char* file = __buil
   if (code == ncclInvalidArgument || code == ncclInvalidUsage) throw nccl_usage_error(message, code);
   throw nccl_error(message, code);
 }
+
+namespace detail {
+
+/// Calls `f`, which calls NCCL. Where that fails, `ask` comes first, and throws if it knows why: the watchdog may have ended the
+/// communicator meanwhile, and what NCCL makes of that is no news.
+template <class F, class Ask>
+std::invoke_result_t<F&> calling_nccl(F&& f, Ask&& ask) {
+  try {
+    return f();
+  } catch (const error& e) {
+    if (dynamic_cast<const nccl_error*>(&e) != nullptr || dynamic_cast<const nccl_usage_error*>(&e) != nullptr) ask();
+    throw;
+  }
+}
+
+}  // namespace detail
 
 /// 16-bit integers have no name in NCCL; as bytes they can be moved, but not added.
 constexpr ncclDataType_t nccl_type(dtype type) {

@@ -243,10 +243,9 @@ class nccl_communicator {
   template <class F>
   std::invoke_result_t<F&> failing_all(F&& f) {
     try {
-      return locating([&] { return place_of(rank()); }, f);
+      return locating([&] { return place_of(rank()); }, [&] { return detail::calling_nccl(f, [&] { link_->check(); }); });
     } catch (const usage_error& e) {
-      if (typeid(e) == typeid(usage_error)) throw;    // our own come before anything is sent; those of NCCL and CUDA do not
-      if (link_->outcome().failed()) link_->check();  // the watchdog has ended the communicator meanwhile: what it was for is the cause
+      if (typeid(e) == typeid(usage_error)) throw;  // our own come before anything is sent; those of NCCL and CUDA do not
       fail(std::current_exception());
       throw;
     } catch (...) {
