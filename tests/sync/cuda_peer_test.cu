@@ -6,8 +6,11 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "gradsync/collective/halving_doubling.hpp"
@@ -114,6 +117,34 @@ TEST_CASE("ranks on CUDA devices end with the bits of ranks on the host") {
   }
 }
 
+TEST_CASE("states are rank 0's at the start and on demand, whether they lie on the device or on the host") {
+  struct net_type {
+    parameter_of<device_tensor> weight{5};
+    state<device_tensor> there{device_tensor(3)};
+    state<std::vector<float>> here;
+    state<long> steps;
+  };
+  cuda_peer_group(3, {0, 1}).run([](cuda_peer_communicator& comm) {
+    net_type net;
+    std::vector<std::shared_ptr<std::byte>> lent;
+    const auto set = [&] {
+      const auto mine = static_cast<float>(comm.rank() + 7);
+      write(net.there, std::vector<float>(3, mine), lent);
+      net.here->assign(4, mine);
+      net.steps = comm.rank() + 7;
+    };
+    const auto is_rank_0s = [&] {
+      return read(net.there) == std::vector<float>(3, 7) && *net.here == std::vector<float>(4, 7) && net.steps.value == 7;
+    };
+    set();
+    synchronizer sync{net, comm};
+    CHECK(is_rank_0s());
+    set();
+    sync.broadcast_state();
+    CHECK(is_rank_0s());
+  });
+}
+
 TEST_CASE("steps between CUDA peers can't be captured, and say so before anything is lost") {
   cuda_peer_group(2).run([](cuda_peer_communicator& comm) {
     model<device_tensor> net;
@@ -144,4 +175,30 @@ TEST_CASE("a thread that drives the device's collectives is refused before anyth
     CHECK(standin::alive().size() == before);
     comm.barrier();
   });
+}
+
+TEST_CASE("a synchronizer that goes before its update is finished waits for the peers' devices that are in its gradients") {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    standin::seed(seed);
+    std::atomic<bool> freed{false};
+    const auto body = [&](cuda_peer_communicator& comm) {
+      std::optional<model<device_tensor>> net(std::in_place);
+      std::optional<synchronizer<model<device_tensor>, cuda_peer_communicator>> sync;
+      sync.emplace(*net, comm, synchronizer_options{.layout = layout::in_place});
+      if (comm.rank() == 0) sync->mark_all_ready();
+      comm.barrier();
+      if (comm.rank() == 1) sync->mark_all_ready();  // all have posted, so its device is told to read and write rank 0's gradients
+      comm.barrier();
+      if (comm.rank() == 0) {
+        sync.reset();
+        net.reset();
+        freed = true;
+        comm.check();  // throws
+      }
+      while (!freed) std::this_thread::yield();
+      CHECK_MESSAGE(cudaDeviceSynchronize() == cudaSuccess, "seed ", seed);
+    };
+    CHECK_THROWS_WITH_AS(cuda_peer_group(2, {0, 1}).run(body), doctest::Contains("its synchronizer was destroyed before finish()"),
+                         transport_error);
+  }
 }
