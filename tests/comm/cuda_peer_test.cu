@@ -7,9 +7,11 @@
 #include <cstring>
 
 #include "tests/comm/cuda_peer_ranks.hpp"
+#include "tests/cuda/device_vector.hpp"
 #include "tests/laws/transport_laws.hpp"
 
 using namespace gradsync;
+using tests::device_vector;
 using tests::staged_communicator;
 using tests::staged_run;
 
@@ -78,6 +80,14 @@ TEST_CASE("each rank gets its part of a sum on the device in the canonical order
                              usage_error);
     });
   }
+}
+
+TEST_CASE("ranks of which each takes itself for the root find out") {
+  const auto body = [](cuda_peer_communicator& comm) {
+    const device_vector<float> values({1, 2, 3});
+    comm.broadcast(values.view(), comm.rank());
+  };
+  CHECK_THROWS_AS(cuda_peer_group(2).run(body), mismatch_error);
 }
 
 TEST_CASE("a group is refused on devices that there are not, and where it is too large for one pass") {

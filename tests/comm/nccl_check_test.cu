@@ -39,3 +39,14 @@ TEST_CASE("a batch that an exception leaves is closed") {
   standin::nccl::end_of_thread();
   CHECK(standin::nccl::faults().empty());
 }
+
+TEST_CASE("what NCCL makes of a communicator that was ended meanwhile is asked about before it is thrown; a caller's own mistake is not") {
+  const auto fails = [](ncclResult_t with) { return [with] { check(with, "ncclGroupEnd"); }; };
+  const auto known = [] { throw transport_error("rank 1 failed: disk full"); };
+  for (const ncclResult_t with : {ncclInvalidUsage, ncclRemoteError}) {
+    CHECK_THROWS_WITH_AS(detail::calling_nccl(fails(with), known), doctest::Contains("rank 1 failed: disk full"), transport_error);
+    CHECK_THROWS_WITH(detail::calling_nccl(fails(with), [] {}), doctest::Contains("ncclGroupEnd at nccl_check_test.cu"));
+  }
+  CHECK_THROWS_AS(detail::calling_nccl([] { throw usage_error("too long"); }, known), usage_error);
+  CHECK(detail::calling_nccl([] { return 7; }, known) == 7);
+}

@@ -4,8 +4,10 @@
 """Takes the synchronisation out of the library's own CUDA, NCCL and sync headers, one statement at a time, and sees whether a test fails.
 
 A mutant leaves out one statement that records, waits, frees, launches or groups, or swaps it with its neighbour. All mutants of all headers are
-compiled into each test program at once, behind a number; one run of a program for each number then tells whether that mutant is killed: the
-program fails, crashes or hangs. Which statements are looked at follows from patterns, so new headers take part by themselves.
+compiled into each test program at once, behind a number. One run without any tells which test cases come to which mutants, and how long they
+take. Then each mutant has these cases run alone, the quickest first, until one kills it: it fails, crashes, or hangs (5 s and ten times as
+long as usual), twice, and passes in between without the mutant. Which statements are looked at follows from patterns, so new headers take part
+by themselves.
 
     tests/cuda_standin/mutants.py                        all of them; exit status 1 if one survives without a reason in survivors.txt
     tests/cuda_standin/mutants.py --list                 what they are; compiles nothing
@@ -392,7 +394,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--test", default="")
     parser.add_argument("--folder", help="keeps the programs here, where only what has changed is compiled again")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at once; twice as many tests, since most that fail do so by waiting")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at once; twice as many tests, which mostly wait")
     wish = parser.parse_args()
     os.chdir(Path(__file__).parent.parent.parent)
 
@@ -438,10 +440,13 @@ def main():
         verdicts = [(m, pool.submit(judge, programs, m, [case for case in cases if m.number in case.numbers])) for m in mutants]
         for mutant, verdict in verdicts:
             killed = verdict.result()
-            reason = known.pop(mutant.key(), None)
+            reason = None if killed else known.pop(mutant.key(), None)
             survived += killed is None
             unexplained += killed is None and reason is None
             print("killed  " if killed else "SURVIVED", mutant, f"[{killed or reason or 'no reason is given'}]", flush=True)
+    if not wish.only:
+        for key in known:
+            print("no such survivor:", key)
     print(f"{len(mutants)} mutants, {len(mutants) - survived} killed, {survived} survived, {unexplained} of them without a reason; "
           f"{time.monotonic() - began:.0f} s")
     if not wish.folder:

@@ -135,6 +135,8 @@ class cuda_peer_channel {
       raise(t.base + 1);
       return true;
     }
+    for (int peer = 0; peer < peers_.size(); ++peer)
+      if (!peers_.posted(peer, t, until)) return false;
     raise(t.base + 1);
     return all_through(t.base + 1, until);
   }

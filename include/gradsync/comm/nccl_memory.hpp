@@ -52,7 +52,9 @@ inline std::shared_ptr<std::byte> memory_of_nccl(std::size_t bytes, int device) 
     cudaGetLastError();  // NCCL leaves what it met there
     return nullptr;
   }
-  std::shared_ptr<std::byte> owned(static_cast<std::byte*>(data), [](std::byte* p) { static_cast<void>(ncclMemFree(p)); });
+  std::shared_ptr<std::byte> owned(static_cast<std::byte*>(data), [](std::byte* p) {
+    static_cast<void>(ncclMemFree(p));  // whichever device is current: NCCL looks where the memory is
+  });
   check(cudaMemset(data, 0, bytes), "cudaMemset");
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   return owned;
