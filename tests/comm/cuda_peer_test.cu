@@ -82,6 +82,25 @@ TEST_CASE("each rank gets its part of a sum on the device in the canonical order
   }
 }
 
+TEST_CASE("who has given elements to all may write to them at once, however long the others take to tell their devices to copy them") {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    standin::seed(seed);
+    cuda_peer_group(2, {0, 1}).run([&](cuda_peer_communicator& comm) {
+      const std::size_t n = 4000;
+      device_vector<float> mine(std::vector<float>(2 * n, comm.rank() == 0 ? 7 : 0));
+      std::vector<extent> apart;  // one by one
+      for (std::size_t i = 0; i < n; ++i) apart.push_back({reinterpret_cast<std::byte*>(mine.data() + 2 * i), i, 1});
+      const extent whole{reinterpret_cast<std::byte*>(mine.data()), 0, n};
+      comm.broadcast({dtype::float32, comm.rank() == 0 ? std::span(&whole, 1) : std::span<const extent>(apart)}, 0);
+      if (comm.rank() == 0) mine.set(std::vector<float>(2 * n, 1));
+      std::vector<float> expected(2 * n);
+      for (std::size_t i = 0; i < n; ++i) expected[2 * i] = 7;
+      if (comm.rank() == 1) CHECK_MESSAGE(mine.seen() == expected, "seed ", seed);
+      comm.barrier();
+    });
+  }
+}
+
 TEST_CASE("ranks of which each takes itself for the root find out") {
   const auto body = [](cuda_peer_communicator& comm) {
     const device_vector<float> values({1, 2, 3});
