@@ -309,6 +309,7 @@ TEST_CASE("after a failure the ranks that live on can shrink a revoked communica
                              comm.barrier();
                            } catch (const transport_error&) {
                              const int lost[] = {1};
+                             std::this_thread::sleep_for(30ms);  // the watchdog is about to end it
                              if (ending == nccl_ending::abort) {
                                CHECK_THROWS_WITH_AS(comm.shrink(lost), doctest::Contains("the communicator has been aborted"), usage_error);
                              } else {
@@ -320,7 +321,7 @@ TEST_CASE("after a failure the ranks that live on can shrink a revoked communica
                              }
                            }
                          },
-                         {.deadline = 60s, .on_failure = ending}));
+                         {.deadline = 60s, .on_failure = ending}, 1, {.ending = 100ms}));
     CHECK(shrunk == (ending == nccl_ending::revoke ? 2 : 0));
   }
 }

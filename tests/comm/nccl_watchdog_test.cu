@@ -92,7 +92,7 @@ TEST_CASE("a communicator is ended when any rank fails, and only once") {
 
 TEST_CASE("who asks for a communicator that is just being ended gets it when that is done") {
   watched_rank r({.deadline = 60s});
-  standin::nccl::set({.abort = 100ms});
+  standin::nccl::set({.ending = 100ms});
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   check(ncclGetUniqueId(&id), "ncclGetUniqueId");

@@ -268,12 +268,16 @@ static ncclResult_t end_waits() {
   return ncclSuccess;
 }
 
+static void take_time() {
+  std::unique_lock hold(state);
+  const auto time = current.ending;
+  hold.unlock();
+  std::this_thread::sleep_for(time);
+}
+
 // These two may come from another thread while the first one is in a call: user guide, "Fault tolerance".
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  std::this_thread::sleep_for([] {
-    const std::lock_guard hold(state);
-    return current.abort;
-  }());
+  take_time();
   {
     const std::lock_guard hold(state);
     if (!known(comm) || comm->now == ncclComm::phase::gone) {
@@ -287,6 +291,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 
 #if NCCL_VERSION_CODE >= 22800
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  take_time();
   {
     const std::lock_guard hold(state);
     if (!known(comm) || comm->now == ncclComm::phase::gone || flags != 0) return ncclInvalidArgument;

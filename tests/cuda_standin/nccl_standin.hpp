@@ -32,7 +32,7 @@ struct policy {
   int failing_rank = -1;     ///< of the first communicator made after this; its rank whose operation `failing_operation` fails
   std::uint64_t failing_operation = 0;
   ncclResult_t failure = ncclRemoteError;
-  std::chrono::milliseconds abort{0};  ///< how long ncclCommAbort takes
+  std::chrono::milliseconds ending{0};  ///< how long ncclCommAbort and ncclCommRevoke take
 };
 
 /// From now on. Also forgets faults. The seed chooses when inputs are read.
