@@ -48,6 +48,8 @@ TEST_CASE("the flag and all that a peer has to know first lie on one cache line,
                            static_cast<const void*>(&s.scale), static_cast<const void*>(&s.weight)})
     CHECK(line_of(part) == line_of(&s.posted));
   CHECK(line_of(&s.scratch) != line_of(&s.posted));
+  CHECK((line_of(s.carried) != line_of(&s.posted) && reinterpret_cast<std::uintptr_t>(s.carried) % 64 == 0));
+  CHECK(sizeof s.carried == detail::carried_bytes);
   CHECK(reinterpret_cast<std::uintptr_t>(&ring[1]) % 128 == 0);
 }
 
@@ -78,6 +80,33 @@ TEST_CASE("a list of several extents stays where it is, and so does no extent at
   CHECK(t.seen_from[0].lent(1, {}).extents.data() == parts);
   CHECK(t.seen_from[0].lent(1, {}).extents.size() == 2);
   CHECK(t.seen_from[0].lent(1, {.sequence = 1}).extents.empty());
+}
+
+TEST_CASE("few elements come along, in their order, and where they came from is not looked at") {
+  table t;
+  for (std::size_t i = 0; i < sizeof t.memory; ++i) t.memory[i] = static_cast<std::byte>(i);
+  const extent parts[] = {{t.memory + 20, 0, 4}, {t.memory, 4, 3}};
+  t.seen_from[0].post({}, t.lend(), {}, true);
+  t.seen_from[1].post({}, {.buffer = {dtype::float32, {parts, 2}}, .weight = 3}, {}, true);
+  CHECK_THROWS_AS(t.seen_from[0].posted(1, {}, deadline::poll()), mismatch_error);  // 10 and 7
+  t.seen_from[0].post({.sequence = 1}, {.buffer = {dtype::float32, {parts, 2}}}, {}, true);
+  t.seen_from[1].post({.sequence = 1}, {.buffer = {dtype::float32, {parts, 2}}, .weight = 3}, {}, true);
+  REQUIRE(t.seen_from[0].posted(1, {.sequence = 1}, deadline::poll()));
+  const std::byte* const came = t.seen_from[0].carried(1, {.sequence = 1});
+  for (std::size_t i = 0; i < 16; ++i) CHECK(came[i] == t.memory[20 + i]);
+  for (std::size_t i = 16; i < 28; ++i) CHECK(came[i] == t.memory[i - 16]);
+  const detail::posting& seen = t.seen_from[0].posted_by(1, {.sequence = 1});
+  CHECK((seen.carried && seen.count == 7 && seen.lent.weight == 3 && seen.lent.buffer.extents.empty()));
+  CHECK(t.seen_from[0].posted_by(0, {.sequence = 1}).lent.buffer.extents.size() == 2);
+}
+
+TEST_CASE("a peer whose elements come along, where others lend theirs, runs another strategy") {
+  table t;
+  t.seen_from[0].post({}, t.lend(), {});
+  t.seen_from[1].post({}, t.lend(), {}, true);
+  CHECK_THROWS_WITH_AS(t.seen_from[0].posted(1, {}, deadline::poll()),
+                       "gradsync[rank 0]: rank 1 does not run the strategy of this one; give every rank the same strategy", mismatch_error);
+  CHECK_THROWS_AS(t.seen_from[1].posted(0, {}, deadline::poll()), mismatch_error);
 }
 
 TEST_CASE("scratch is told where there is some") {

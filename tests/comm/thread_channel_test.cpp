@@ -276,6 +276,97 @@ TEST_CASE("a buffer is not given back while a peer has still to read it or to wr
   CHECK(t.ranks[1].broadcast(place, 1, deadline::poll()));
 }
 
+TEST_CASE("of few elements a rank has the mean when all have posted, and waits for nobody again") {
+  const program programs[] = {compile(native{}, 0, 3), compile(native{}, 1, 3), compile(native{}, 2, 3)};
+  const program& p = programs[0];
+  constexpr std::size_t most = detail::carried_bytes / sizeof(float);
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{17}, most, most + 1}) {
+    table t(3);
+    const bool few = count <= most;
+    for (unsigned seed = 1; seed < 9; ++seed) {  // more than there are slots
+      const laws::mean_case<float> c{.count = count, .seed = seed, .kind = laws::numbers_kind::reals, .weighted = true};
+      std::deque<laws::scattered<float>> buffers;
+      ticket place;
+      for (int r = 0; r < 3; ++r) {
+        buffers.emplace_back(c.input(r), laws::pieces_of(count, seed + 100 * detail::index(r)));
+        if (r == 2) CHECK_FALSE(t.ranks[0].reduce(place, deadline::poll()));
+        place = t.ranks[detail::index(r)].post(p, laws::part_of(c, buffers.back(), programs[r]));
+      }
+      CHECK(t.ranks[1].reduce(place, deadline::poll()));
+      CHECK(t.ranks[1].drain(p, place, deadline::poll()) == few);
+      for (const std::size_t r : {0u, 2u}) CHECK(t.ranks[r].reduce(place, deadline::poll()));
+      for (const std::size_t r : {0u, 1u, 2u}) CHECK(t.ranks[r].drain(p, place, deadline::poll()));
+      for (const auto& buffer : buffers) CHECK((c.is_mean(buffer.values(), p, true) && buffer.guards_intact()));
+    }
+  }
+}
+
+TEST_CASE("a rank that is ahead by a collective overwrites nothing that a peer has still to add") {
+  table t(2);
+  const program p = compile(native{}, 0, 2);
+  std::deque<laws::scattered<float>> buffers;
+  ticket ahead, behind;
+  for (int step = 0; step < 20; ++step) {  // rank 0 has posted the next one, and could not do more, when rank 1 comes to add
+    for (int r = 0; r < 2; ++r) buffers.emplace_back(std::vector<float>(5, static_cast<float>(10 * step + r)));
+    const auto lent = [&](std::size_t back) { return contribution{.buffer = buffers[buffers.size() - back].view(), .weight = 1}; };
+    if (step == 0) ahead = t.ranks[0].post(p, lent(2));
+    behind = t.ranks[1].post(p, lent(1));
+    CHECK(t.ranks[0].reduce(ahead, deadline::poll()));
+    buffers.emplace_back(std::vector<float>(5, static_cast<float>(10 * step + 10)));
+    const std::size_t next = buffers.size() - 1;
+    ahead = t.ranks[0].post(p, {.buffer = buffers[next].view(), .weight = 1});
+    CHECK_FALSE(t.ranks[0].reduce(ahead, deadline::poll()));
+    CHECK(t.ranks[1].reduce(behind, deadline::poll()));
+    CHECK(buffers[next - 1].values() == std::vector<float>(5, static_cast<float>(10 * step) + 0.5f));
+  }
+}
+
+TEST_CASE("who comes when another has given up is refused, and so are those who waited for both") {
+  table t(3);
+  const program p = compile(native{}, 0, 3);
+  const laws::scattered<float> a({1, 2}), b({3, 4}), c({5, 6});
+  t.ranks[2].post(p, {.buffer = c.view(), .weight = 1});
+  const ticket place = t.ranks[0].post(p, {.buffer = a.view(), .weight = 1});
+  CHECK_THROWS_AS(t.ranks[0].reduce(place, deadline::after(0ns, test_clock)), timeout_error);
+  t.outcome->fail(0, std::make_exception_ptr(std::runtime_error("rank 1 did not come")));
+  t.ranks[1].post(p, {.buffer = b.view(), .weight = 1});
+  CHECK_THROWS_WITH_AS(t.ranks[1].reduce(place, deadline::never()), "gradsync[rank 1]: rank 0 failed: rank 1 did not come",
+                       transport_error);
+  CHECK_THROWS_WITH_AS(t.ranks[2].reduce(place, deadline::never()), doctest::Contains("rank 0 failed: rank 1 did not come"),
+                       transport_error);
+  CHECK((b.values() == std::vector<float>{3, 4} && c.values() == std::vector<float>{5, 6}));
+}
+
+TEST_CASE("what was complete before a rank failed has come about for all") {
+  table t(2);
+  const program p = compile(native{}, 0, 2);
+  const laws::scattered<float> a({1, 2}), b({3, 4});
+  const ticket place = t.ranks[0].post(p, {.buffer = a.view(), .weight = 1});
+  t.ranks[1].post(p, {.buffer = b.view(), .weight = 1});
+  CHECK(t.ranks[0].reduce(place, deadline::never()));
+  t.outcome->fail(0, std::make_exception_ptr(std::runtime_error("disk full")));
+  CHECK(t.ranks[1].reduce(place, deadline::never()));
+  CHECK(b.values() == std::vector<float>{2, 3});
+}
+
+TEST_CASE("few elements are broadcast from what the root has posted") {
+  table t(3);
+  const program p = compile(native{}, 0, 3);
+  for (int root = 0; root < 3; ++root) {
+    const laws::scattered<float> a({1, 2}), b({3, 4}), c({5, 6});
+    const laws::scattered<float>* const all[] = {&a, &b, &c};
+    ticket place;
+    for (const std::size_t r : {0u, 1u, 2u}) place = t.ranks[r].post(p, {.buffer = all[r]->view()});
+    const auto first = static_cast<std::size_t>(root), second = (first + 1) % 3, third = (first + 2) % 3;
+    CHECK_FALSE(t.ranks[second].broadcast(place, root, deadline::poll()));  // the root has not seen whether all mean the same
+    CHECK_FALSE(t.ranks[first].broadcast(place, root, deadline::poll()));   // and goes only when all have come by
+    CHECK(t.ranks[third].broadcast(place, root, deadline::poll()));
+    CHECK(t.ranks[second].broadcast(place, root, deadline::poll()));
+    CHECK(t.ranks[first].broadcast(place, root, deadline::poll()));
+    for (const auto* one : all) CHECK((one->values() == all[root]->values() && one->guards_intact()));
+  }
+}
+
 TEST_CASE("after a failure nobody enters a peer's memory") {
   const program p = compile(native{}, 0, 2);
   for (const int first : {0, 1}) {

@@ -29,6 +29,24 @@ TEST_CASE("a deadline after a time passes at that time, not before") {
   CHECK(limit.passed(test_clock));
 }
 
+TEST_CASE("a deadline within a time begins to count when the clock is first looked at") {
+  now_here = std::chrono::steady_clock::time_point{} + 100s;
+  const deadline limit = deadline::within(2s);
+  CHECK_FALSE(limit.polling());
+  now_here += 1h;
+  CHECK_FALSE(limit.passed(test_clock));
+  now_here += 2s - 1ns;
+  CHECK_FALSE(limit.passed(test_clock));
+  now_here += 1ns;
+  CHECK(limit.passed(test_clock));
+  CHECK(limit.text() == "2000 ms");
+  CHECK(deadline::within(0ns).passed(test_clock));
+  const deadline endless = deadline::within(std::chrono::nanoseconds::max());
+  CHECK_FALSE(endless.passed(test_clock));
+  now_here = std::chrono::steady_clock::time_point::max();
+  CHECK_FALSE(endless.passed(test_clock));
+}
+
 TEST_CASE("a deadline after no time has passed at once") {
   now_here = std::chrono::steady_clock::time_point{} + 5s;
   CHECK(deadline::after(0ns, test_clock).passed(test_clock));

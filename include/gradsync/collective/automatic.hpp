@@ -5,9 +5,9 @@
 ///
 /// Constructing the collective blocks, all ranks construct theirs together, and it takes some 40 ms, more where processors are busy. It
 /// calibrates (collective/calibrate.hpp), which gives `cost` its α, β and γ, and a transport's own pass the line through its two
-/// measurements. Then it times the candidates themselves, with buffers of 256 bytes, 4 KiB, 64 KiB and 1 MiB: those that the model gives at
-/// most three times what it gives the best. What a candidate takes longer or shorter than its model at such a size it is predicted to take
-/// between two sizes as well, in proportion to the sizes' logarithms, and beyond the last one.
+/// measurements. Then it times the candidates themselves, with buffers of 256 bytes, four times as many, and so on to 1 MiB: those that the
+/// model gives at most three times what it gives the best. What a candidate takes longer or shorter than its model at such a size it is
+/// predicted to take between two sizes as well, in proportion to the sizes' logarithms, and beyond the last one.
 ///
 /// Then rank 0 decides for everyone, for buffers up to 256 bytes, 512 bytes, and so on to 1 GiB and more. It goes through the candidates in
 /// order, and takes a later one only if it promises to be faster by 5 %: measurements are not better than that.
@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>  // size
 #include <limits>
 #include <span>
 #include <utility>
@@ -74,7 +75,7 @@ struct automatic {
   static constexpr double worthwhile = 0.05, hopeless = 3;
 
   // Of each size that is timed.
-  static constexpr auto budget = std::chrono::milliseconds(4);
+  static constexpr auto budget = std::chrono::milliseconds(2);
   template <transport Communicator>
   series<timed_candidates> time_candidates(Communicator& comm, const calibration& measured) const;
 
@@ -142,13 +143,14 @@ series<choice> automatic::choices(const calibration& measured, const series<time
 
 template <transport Communicator>
 series<timed_candidates> automatic::time_candidates(Communicator& comm, const calibration& measured) const {
+  constexpr int sizes[] = {8, 10, 12, 14, 16, 18, 20};
+  constexpr std::size_t count = std::size(sizes);
   struct candidate {
     std::size_t number;
     program steps;
-    double seconds[4];  // by the model
+    double seconds[count];  // by the model
     series<double> took{};
   };
-  constexpr int sizes[] = {8, 12, 16, 20};
   series<candidate> all;
   std::size_t end = 0;
   for_each_candidate<Communicator>(comm.size(), [&]<strategy S>(const S& strategy, std::size_t number) {
@@ -156,14 +158,14 @@ series<timed_candidates> automatic::time_candidates(Communicator& comm, const ca
     if constexpr (!fused_channel<channel_of<Communicator>>) c.steps.fused = false;
     if (comm.rank() == 0) {  // whose word counts
       const cost_curve rounds(strategy, comm.size());
-      for (std::size_t i = 0; i < 4; ++i) c.seconds[i] = model<S>(rounds, measured, sizes[i]);
+      for (std::size_t i = 0; i < count; ++i) c.seconds[i] = model<S>(rounds, measured, sizes[i]);
     }
     all.push_back(std::move(c));
     end = number + 1;
   });
-  stopwatch<Communicator> watch(comm, std::size_t{1} << sizes[3]);
+  stopwatch<Communicator> watch(comm, std::size_t{1} << sizes[count - 1]);
   series<timed_candidates> timed;
-  for (std::size_t i = 0; i < 4; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     double least = std::numeric_limits<double>::infinity();
     for (const candidate& c : all) least = c.seconds[i] < least ? c.seconds[i] : least;
     std::uint64_t hopeful = 0;  // by rank 0's figures

@@ -4,9 +4,11 @@
 /// A counter that one thread raises and others wait for.
 ///
 /// A waiter spins for about the time a near peer needs, then gives its core away, then sleeps: as fast as spinning when there is a core
-/// for each rank, and as fast as yielding when there is not. Raising costs one store, and a system call only if somebody sleeps.
+/// for each rank, and as fast as yielding when there is not. Raising costs one store, which nobody waits for, and a system call only if
+/// somebody sleeps. So a raise may overlook one who is just lying down: first naps are short.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -33,8 +35,8 @@ class basic_flag {
 
   /// What was written before is seen by whoever sees the value.
   void raise(std::uint32_t value) {
-    value_.store(value, std::memory_order_seq_cst);  // against the sleeper that counts itself and then looks at the value
-    nudge();
+    value_.store(value, std::memory_order_release);
+    if (sleepers_.load(std::memory_order_relaxed) != 0) wake();
   }
 
   /// As `wake`, and costs next to nothing where nobody sleeps.
@@ -65,11 +67,11 @@ class basic_flag {
       if (std::chrono::steady_clock::now() - before > std::chrono::microseconds(500)) break;
     }
     const sleeper here(sleepers_);
-    for (;;) {
+    for (long limit = 100'000;; limit = std::min(2 * limit, 20'000'000l)) {
       const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
       if (static_cast<std::int32_t>(seen - target) >= 0) return true;
       if (!keep_waiting()) return reached(target);
-      nap(seen);
+      nap(seen, limit);
     }
   }
 
@@ -90,9 +92,9 @@ class basic_flag {
 #endif
   }
 
-  void nap(std::uint32_t seen) {
+  void nap(std::uint32_t seen, [[maybe_unused]] long nanoseconds) {
 #if defined(__linux__)
-    const timespec limit{0, 20'000'000};
+    const timespec limit{0, nanoseconds};
     syscall(SYS_futex, &value_, Scope == flag_scope::threads ? FUTEX_WAIT_PRIVATE : FUTEX_WAIT, seen, &limit, nullptr, 0);
 #else
     static_cast<void>(seen);

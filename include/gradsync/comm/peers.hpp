@@ -97,11 +97,12 @@ class peers : public postings<peers, flag_scope::threads> {
     if (counter.reached(target)) return true;
     failure::long_wait asleep(*failure_, rank(), peer, counter, target);
     const auto hopeful = [&] {
+      const bool late = failure_->passed(until);  // looked at first: who is listed as asleep has begun to count its time
       if (!until.polling()) asleep.list();
       const bool left = failure_->gone(peer) && !counter.reached(target);
       if (failure_->failed()) failure_->report(rank());  // looked at last: who left because it failed has said so before
       if (left) throw_gone(name(peer), here());
-      if (failure_->passed(until)) blame(peer, until.limit);
+      if (late) blame(peer, until.limit);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);

@@ -7,12 +7,14 @@
 /// A rank has a ring of slots, one for each collective that may be under way or was lately. All that a peer has to know lies on one cache
 /// line, together with the flag that says that it is there: between far caches each line takes as long as the wait itself. Whoever has seen
 /// the flag copies the line, so that later rounds, views and checks look at memory of their own. Elsewhere lie only the list of a buffer's
-/// extents, where they are several, and on the slot's second line the scratch, where the collective has some.
+/// extents, where they are several, and on the slot's further lines the scratch, where the collective has some, or the elements of a buffer
+/// that is small enough to travel with its posting: then each rank adds all of them for itself, and waits for the others once, not twice.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "gradsync/comm/call.hpp"
@@ -36,23 +38,30 @@ inline void take_line([[maybe_unused]] const void* at) {
 // Where something lies, as all ranks can say it: its address between threads, its offset in the owner's segment between processes.
 using location = std::uint64_t;
 
+// Of a buffer that travels with its posting: more would take as long to come as a second wait.
+inline constexpr std::size_t carried_bytes = 576;
+
 // Filled by its owner alone, who then raises the flag to the collective's sequence + 1.
 template <flag_scope Scope>
 struct alignas(128) slot {
   basic_flag<Scope> posted;
   int call = 0;
   dtype type = dtype::float32;
-  bool has_scratch = false;
+  bool has_scratch = false, carries = false;
   std::uint64_t count = 0, extents = 0;
   location at = 0;  // of the elements; of the list of extents, where they are several
   double scale = 1, weight = 0;
-  struct alignas(64) {
+  struct second_place {
     location at = 0;
     std::uint64_t first = 0, count = 0;
-  } scratch;  // the second place of some of the buffer's elements
+  };
+  union alignas(64) {
+    second_place scratch = {};         // of some of the buffer's elements
+    std::byte carried[carried_bytes];  // the elements themselves
+  };
 };
 
-static_assert(sizeof(slot<flag_scope::threads>) == 128 && std::is_standard_layout_v<slot<flag_scope::threads>>);
+static_assert(sizeof(slot<flag_scope::threads>) == 64 + carried_bytes && std::is_standard_layout_v<slot<flag_scope::threads>>);
 static_assert(offsetof(slot<flag_scope::threads>, weight) + sizeof(double) <= 64);  // on the flag's line
 
 // One rank's lines in a channel, beside its slots. Only that rank raises the flags; everybody reads them. Each has two lines to itself: the
@@ -70,11 +79,14 @@ struct posting {
   contribution lent;
   std::size_t count = 0;
   extent scratch = {};
+  bool carried = false;   // its elements came along; of a peer's only those are to be looked at, since it may have gone on
+  bool too_late = false;  // of the own one: the group had failed before, and no peer gets to see it
 };
 
 /// One rank's view of its peers, as far as it does not matter how it reaches them. `Self` derives from it, and has
 ///
 ///     bool wait(flag, target, peer, deadline) const    // false: a poll, and it is not there yet
+///     bool failed() const                              // the group
 ///     slot* slots_of(rank) const, of its lane's; std::size_t slots_in(rank) const: how many, a power of two
 ///     location published(extent, dtype) const          // of the own elements, for peers
 ///     location listed(ticket, series_view<extent>, dtype)
@@ -90,8 +102,8 @@ class postings {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(lanes_.size()); }
 
-  /// Tells all peers what this rank lends. `count`: its elements.
-  void post(const ticket& t, const contribution& lent, const extent& scratch) {
+  /// Tells all peers what this rank lends, and gives them the elements themselves where they are `carried`.
+  void post(const ticket& t, const contribution& lent, const extent& scratch, bool carried = false) {
     const buffer_view& buffer = lent.buffer;
     const std::size_t count = buffer.count(), extents = buffer.extents.size();
     slot_type& out = slot_of(rank_, t);
@@ -108,11 +120,17 @@ class postings {
       out.scratch.first = scratch.first;
       out.scratch.count = scratch.count;
     }
+    out.carries = carried;
+    if (carried && count > 0)  // no elements may have no address
+      for (const extent& e : buffer.extents)
+        std::memcpy(out.carried + e.first * size_of(buffer.type), e.data, e.count * size_of(buffer.type));
     known_posting& own = known(rank_, t);
-    own.what = {lent, count, scratch};
+    own.what = {lent, count, scratch, carried, self().failed()};
     own.collective = t.sequence;
-    out.posted.raise(t.sequence + 1);
-    take_line(&slot_of(rank_, {.sequence = t.sequence + 1}));  // where nobody looks yet
+    if (!own.what.too_late) out.posted.raise(t.sequence + 1);
+    slot_type& next = slot_of(rank_, {.sequence = t.sequence + 1});  // where nobody looks yet
+    take_line(&next);
+    for (std::size_t i = 0; carried && i < buffer.bytes(); i += 64) take_line(next.carried + i);
   }
 
   /// Once all have posted, and until one of them is through, nobody looks how far this rank is.
@@ -121,7 +139,7 @@ class postings {
   /// Tells all peers that this rank is through.
   void pass_on(std::uint32_t tick) { flags_of(rank_).progress.raise(tick); }
 
-  /// Whether `peer` has posted, of the same length and type as this rank.
+  /// Whether `peer` has posted, of the same length and type as this rank, and for the same kind of program.
   bool posted(int peer, const ticket& t, const deadline& until) {
     known_posting& k = known(peer, t);
     if (k.collective == t.sequence) return true;
@@ -131,6 +149,7 @@ class postings {
     const posting& ours = known(rank_, t).what;
     const request asked{theirs.call, theirs.count, theirs.type}, own{ours.lent.call, ours.count, ours.lent.buffer.type};
     if (asked != own) check_alike(own, asked, self().name(peer), self().here());
+    if (theirs.carries != ours.carried) throw_other_strategy(self().name(peer), "the strategy of this one", self().here());
     learn(k, peer, t, theirs);
     return true;
   }
@@ -142,6 +161,9 @@ class postings {
   bool passed(int peer, std::uint32_t target, const deadline& until) const {
     return self().wait(flags_of(peer).progress, target, peer, until);
   }
+
+  /// The elements that came with a posting that `posted` has found; where they lie until its slot is posted anew.
+  std::byte* carried(int rank, const ticket& t) const { return slot_of(rank, t).carried; }
 
   /// Of this rank, or of a peer that `posted` has found.
   const posting& posted_by(int rank, const ticket& t) const { return known(rank, t).what; }
@@ -184,14 +206,15 @@ class postings {
   void learn(known_posting& k, int peer, const ticket& t, const slot_type& theirs) {
     const std::size_t count = theirs.count;
     series_view<extent> extents;
-    if (theirs.extents == 1) {
+    if (!theirs.carries && theirs.extents == 1) {
       k.only = {self().reach(peer, theirs.at), 0, count};
       extents = {&k.only, 1};
-    } else {
+    } else if (!theirs.carries) {
       extents = self().list_of(peer, t, theirs);
     }
     k.what.lent = {.buffer = {theirs.type, extents}, .scale = theirs.scale, .weight = theirs.weight, .call = theirs.call};
     k.what.count = count;
+    k.what.carried = theirs.carries;
     k.what.scratch = {};
     if (theirs.has_scratch) k.what.scratch = {self().reach(peer, theirs.scratch.at), theirs.scratch.first, theirs.scratch.count};
     k.collective = t.sequence;

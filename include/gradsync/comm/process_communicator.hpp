@@ -52,7 +52,7 @@ class process_communicator : public own_values<process_communicator> {
   int rank() const { return rank_; }
   int size() const { return outcome_->size(); }
   place place_of(int rank) const { return outcome_->at(rank); }
-  deadline limit() const { return deadline::after(outcome_->job().limit, outcome_->job().clock); }
+  deadline limit() const { return deadline::within(outcome_->job().limit); }
   std::chrono::steady_clock::time_point now() const { return outcome_->now(); }
 
   /// Shared memory. Pages that were never written to take none.

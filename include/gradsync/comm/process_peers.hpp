@@ -121,13 +121,14 @@ class process_peers : public postings<process_peers, flag_scope::processes> {
     if (counter.reached(target)) return true;
     bool told = false;
     const auto hopeful = [&] {
+      const bool late = outcome_->passed(until);
       if (!until.polling()) outcome_->waits_for(peer), told = true;
       const bool left = outcome_->gone(peer), died = !until.polling() && outcome_->died(outcome_->whole(peer));
       const bool in_vain = !counter.reached(target);
       if (outcome_->failed()) outcome_->report();  // looked at last: who left because it failed has said so before
       if (left && in_vain) throw_gone(name(peer), here());
       if (died && in_vain) outcome_->throw_died(peer);
-      if (outcome_->passed(until)) blame(peer, until.limit);
+      if (late) blame(peer, until.limit);
       return true;
     };
     if (until.polling()) return hopeful() && counter.reached(target);

@@ -7,8 +7,9 @@
 ///
 /// A rank publishes where its buffer is and raises a flag; it then walks its program and raises `progress` by one tick a piece of a
 /// round. Everything a rank has to wait for is a flag of one of its peers'. The fused pass (`reduce`) reads N inputs of the own slice,
-/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. No lock,
-/// and no allocation but that of scratch, by the first collective that needs so much in its slot.
+/// adds in the canonical tree, divides, and writes N outputs: 2 bytes of memory traffic a byte and rank, the least there can be. Of few
+/// elements each rank adds all, which come with the flags. No lock, and no allocation but that of scratch, by the first collective that
+/// needs so much in its slot.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +50,8 @@ class peer_channel {
       : peers_(std::move(peers)), views_(std::max<std::size_t>(ranks() + 1, 3)), cursor_(views_.size()), scales_(ranks()),
         pointers_(views_.size() * sizeof(void*)) {
     // Twice as many, so that the weights of the last collective can still be read when peers post the next ones; and a power of two, so
-    // that slots follow each other where the sequence wraps around.
-    peers_.make_slots(std::bit_ceil(2 * std::max<std::size_t>(slots, 1)));
+    // that slots follow each other where the sequence wraps around. And four, as a peer may still read what the last posting carried.
+    peers_.make_slots(std::bit_ceil(2 * std::max<std::size_t>(slots, 2)));
   }
   peer_channel(std::shared_ptr<detail::failure> shared_failure, std::shared_ptr<detail::crossing> shared, int rank, int size,
                std::size_t slots) requires std::same_as<Peers, detail::peers>
@@ -66,7 +67,7 @@ class peer_channel {
       base_ += 1;
     }
     const extent scratch = scratch_for(p, t, contribution.buffer);
-    peers_.post(t, contribution, scratch);
+    peers_.post(t, contribution, scratch, p.fused && contribution.buffer.bytes() <= detail::carried_bytes);
     return t;
   }
 
@@ -97,7 +98,7 @@ class peer_channel {
     for (int peer = 0; peer < peers_.size(); ++peer) scales_[static_cast<std::size_t>(peer)] = peers_.posted_by(peer, t).lent.scale;
     dispatch_gradient(peers_.lent(t).type, [&]<class T>(std::type_identity<T>) {
       const divisor<T> by(total_weight(t));
-      slice<T>(t, [&](T* const* at, std::size_t n) { mean_all<T>(at, scales_.data(), peers_.size(), by, n); });
+      add_up<T>(t, [&](T* const* at, std::size_t n, T* only) { mean_all<T>(at, scales_.data(), peers_.size(), by, n, only); });
     });
     return true;
   }
@@ -106,11 +107,11 @@ class peer_channel {
   template <class T>
   bool reduce(const ticket& t, reduce_op op, const deadline& until) {
     if (!all_posted(t, until)) return false;
-    slice<T>(t, [&](T* const* at, std::size_t n) {
+    add_up<T>(t, [&](T* const* at, std::size_t n, T* only) {
       switch (op) {
-        case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at, peers_.size(), n);
-        case reduce_op::min: return reduce_all<reduce_op::min, T>(at, peers_.size(), n);
-        default: return reduce_all<reduce_op::max, T>(at, peers_.size(), n);
+        case reduce_op::sum: return reduce_all<reduce_op::sum, T>(at, peers_.size(), n, only);
+        case reduce_op::min: return reduce_all<reduce_op::min, T>(at, peers_.size(), n, only);
+        default: return reduce_all<reduce_op::max, T>(at, peers_.size(), n, only);
       }
     });
     return true;
@@ -123,8 +124,14 @@ class peer_channel {
         if (!peers_.posted(peer, t, until)) return false;
     } else {
       if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
-      const detail::pass inside(peers_);
-      detail::copy_elements(peers_.lent(t), peers_.lent(root, t), 0, peers_.lent(t).count());
+      const buffer_view& own = peers_.lent(t);
+      if (carried(t)) {
+        const extent all{peers_.carried(root, t), 0, own.count()};
+        detail::copy_elements(own, {own.type, std::span(&all, 1)}, 0, own.count());
+      } else {
+        const detail::pass inside(peers_);
+        detail::copy_elements(own, peers_.lent(root, t), 0, own.count());
+      }
     }
     peers_.pass_on(t.base + 1);
     for (int peer = 0; peers_.rank() == root && peer < peers_.size(); ++peer)
@@ -134,7 +141,7 @@ class peer_channel {
 
   bool drain(const program& p, const ticket& t, const deadline& until) {
     if (p.fused) {
-      for (int peer = 0; peer < peers_.size(); ++peer)
+      for (int peer = 0; peer < peers_.size() && !carried(t); ++peer)
         if (!peers_.passed(peer, t.base + 1, until)) return false;
     } else {
       for (const hazard& reader : p.readers)
@@ -166,15 +173,37 @@ class peer_channel {
     return t.base + static_cast<std::uint32_t>(round) * t.pieces + piece + 1;
   }
 
+  bool carried(const ticket& t) const { return peers_.posted_by(peers_.rank(), t).carried; }
+
   // True: all ranks' buffers are there for a fused pass.
   bool all_posted(const ticket& t, const deadline& until) {
-    for (int peer = 0; peer < peers_.size(); ++peer)
+    const std::size_t bytes = carried(t) ? peers_.lent(t).bytes() : 0;
+    for (int peer = 0; peer < peers_.size(); ++peer) {
       if (!peers_.posted(peer, t, until)) return false;
-    peers_.expect_to_pass();
+      for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(peers_.carried(peer, t) + i);
+    }
+    if (!carried(t)) peers_.expect_to_pass();
+    else if (peers_.posted_by(peers_.rank(), t).too_late) peers_.report();  // others have given it up
     return true;
   }
 
-  // Calls f(pointers, n) for stretches of n elements of all ranks' buffers, which are this rank's slice, then raises the tick.
+  // Calls f(pointers, n, only) for stretches of n elements of all ranks' buffers, whose sums go where `only` says, or all of `pointers`.
+  template <class T, class F>
+  void add_up(const ticket& t, F&& f) {
+    carried(t) ? whole<T>(t, f) : slice<T>(t, f);
+  }
+
+  // All elements, for this rank alone. Peers do the same, and none of them has to know that this one is through.
+  template <class T, class F>
+  void whole(const ticket& t, F&& f) {
+    T** at = ::new (static_cast<void*>(pointers_.data())) T*[ranks()];
+    for (const extent& e : peers_.lent(t).extents) {
+      for (int peer = 0; peer < peers_.size(); ++peer) at[peer] = reinterpret_cast<T*>(peers_.carried(peer, t)) + e.first;
+      f(at, e.count, reinterpret_cast<T*>(e.data));
+    }
+  }
+
+  // This rank's slice, for all ranks; then raises the tick.
   template <class T, class F>
   void slice(const ticket& t, F&& f) {
     for (int peer = 0; peer < peers_.size(); ++peer) views_[static_cast<std::size_t>(peer)] = peers_.lent(peer, t);
@@ -188,7 +217,7 @@ class peer_channel {
       for (; first < end && (first == begin || !peers_.failed()); first += step)
         runs<T>(ranks(), first, std::min(end, first + step), [&](std::span<T*> at, std::size_t n) {
           if (few) take_lines<T>(at, n);
-          f(at.data(), n);
+          f(at.data(), n, static_cast<T*>(nullptr));
         });
     }
     if (first < end) peers_.report();

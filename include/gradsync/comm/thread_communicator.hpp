@@ -100,7 +100,7 @@ class thread_communicator : public own_values<thread_communicator> {
   int size() const { return world_->size; }
   /// A rank of this group, for errors; in a part of a group with its number there.
   place place_of(int rank) const { return world_->outcome->at(rank); }
-  deadline limit() const { return deadline::after(world_->options.deadline, world_->options.clock); }
+  deadline limit() const { return deadline::within(world_->options.deadline); }
   std::chrono::steady_clock::time_point now() const { return world_->outcome->now(); }
 
   aligned_bytes allocate(std::size_t bytes) const { return aligned_bytes(bytes); }

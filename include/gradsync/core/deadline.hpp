@@ -15,8 +15,9 @@ namespace gradsync {
 using clock_source = std::chrono::steady_clock::time_point (*)();
 
 struct deadline {
-  enum class kind : unsigned char { poll, until, never } how = kind::poll;
-  std::chrono::steady_clock::time_point at{};
+  enum class kind : unsigned char { poll, within, until, never };
+  mutable kind how = kind::poll;
+  mutable std::chrono::steady_clock::time_point at{};
   std::chrono::nanoseconds limit{};  ///< from which `at` was computed, for messages
 
   static constexpr deadline poll() { return {}; }
@@ -28,8 +29,19 @@ struct deadline {
     return {kind::until, begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit), limit};
   }
 
+  /// The same from the first look at the clock on, which most waits end without: reading the time may take as long as they do. For one
+  /// thread.
+  static constexpr deadline within(std::chrono::nanoseconds limit) { return {kind::within, {}, limit}; }
+
   constexpr bool polling() const { return how == kind::poll; }
-  bool passed(clock_source now) const { return how == kind::until && now() >= at; }
+  bool passed(clock_source now) const {
+    if (how == kind::within) {
+      const deadline begun = after(limit, now);
+      how = begun.how;
+      at = begun.at;
+    }
+    return how == kind::until && now() >= at;
+  }
 
   /// The limit for messages: "600 s", "50 ms".
   std::string text() const {
