@@ -211,7 +211,8 @@ def _cuda_tests(files, rooms, exceptions):
             srcs = [source],
             tags = depset(["nosan"] + tags).to_list(),  # ranks mostly wait: for the stand-in, or for a watchdog
             deps = [":main", ":shared", ":%s_files" % name, _DOCTEST] + ["//:%s_headers" % party for party in parties] +
-                   ([":nccl_standin"] if "nccl" in parties else []),
+                   ([":nccl_standin"] if "nccl" in parties else []) +
+                   depset([dep for file in joined for dep in exceptions.get(file[:-len(".cu")], {}).get("deps", [])]).to_list(),
         )
 
 def refused_tests(files):

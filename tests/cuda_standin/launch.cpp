@@ -91,6 +91,9 @@ void __cudaRegisterFunction(void**, const char* kernel, char*, const char* name,
   r.kernel_names[kernel] = name;
 }
 
+// Variables of a device, which thrust's headers have and no kernel of ours.
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+
 cudaError_t __cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream) {
   return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
 }
