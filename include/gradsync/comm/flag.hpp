@@ -5,10 +5,9 @@
 ///
 /// A waiter spins for about the time a near peer needs, then gives its core away, then sleeps: as fast as spinning when there is a core
 /// for each rank, and as fast as yielding when there is not. Raising costs one store, which nobody waits for, and a system call only if
-/// somebody sleeps. So a raise may overlook one who is just lying down: first naps are short.
+/// somebody sleeps. So a raise may overlook one who is just lying down: the first naps are short.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -67,11 +66,11 @@ class basic_flag {
       if (std::chrono::steady_clock::now() - before > std::chrono::microseconds(500)) break;
     }
     const sleeper here(sleepers_);
-    for (long limit = 100'000;; limit = std::min(2 * limit, 20'000'000l)) {
+    for (int naps = 0;; ++naps) {
       const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
       if (static_cast<std::int32_t>(seen - target) >= 0) return true;
       if (!keep_waiting()) return reached(target);
-      nap(seen, limit);
+      nap(seen, naps < 3 ? 100'000 : 20'000'000);
     }
   }
 
