@@ -44,6 +44,12 @@ std::string new_folder() {
   return name;
 }
 
+// A system without /etc/hosts, such as debootstrap makes, may know no name at all.
+bool knows(const char* host) {
+  std::string why;
+  return !detail::resolve({host, "0"}, 0, why).empty();
+}
+
 bool has_ipv6() {
   std::string why;
   const auto at = detail::resolve({"::1", "0"}, AI_NUMERICHOST, why);
@@ -55,7 +61,9 @@ bool has_ipv6() {
 TEST_CASE("processes tell each other small strings, over IPv4, IPv6, a host name and a file") {
   const std::string folder = new_folder();
   for (const int size : {1, 2, 3, 5, 9}) {
-    std::vector<std::string> addresses = {free_address(), free_address("localhost"), "file:" + folder + "/meet"};
+    std::vector<std::string> addresses = {free_address(), "file:" + folder + "/meet"};
+    if (knows("localhost")) addresses.push_back(free_address("localhost"));
+    else MESSAGE("this system does not know localhost: no host name was tried");
     if (has_ipv6()) addresses.push_back(free_address("[::1]"));
     for (const std::string& address : addresses) {
       CAPTURE(address);
