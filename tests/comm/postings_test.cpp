@@ -92,7 +92,7 @@ TEST_CASE("few elements come along, in their order, and where they came from is 
   t.seen_from[0].post({.sequence = 1}, {.buffer = {dtype::float32, {parts, 2}}}, {}, true);
   t.seen_from[1].post({.sequence = 1}, {.buffer = {dtype::float32, {parts, 2}}, .weight = 3}, {}, true);
   REQUIRE(t.seen_from[0].posted(1, {.sequence = 1}, deadline::poll()));
-  const std::byte* const came = t.seen_from[0].carried(1, {.sequence = 1});
+  const std::byte* const came = t.seen_from[0].elements_of(1, {.sequence = 1});
   for (std::size_t i = 0; i < 16; ++i) CHECK(came[i] == t.memory[20 + i]);
   for (std::size_t i = 16; i < 28; ++i) CHECK(came[i] == t.memory[i - 16]);
   const detail::posting& seen = t.seen_from[0].posted_by(1, {.sequence = 1});

@@ -111,6 +111,7 @@ class postings {
     out.type = buffer.type;
     out.count = count;
     out.extents = extents;
+    // Where carried too, though nobody looks there: memory that peers cannot reach is refused whatever its size.
     out.at = extents == 1 ? self().published(buffer.extents[0], buffer.type) : self().listed(t, buffer.extents, buffer.type);
     out.scale = lent.scale;
     out.weight = lent.weight;
@@ -163,7 +164,7 @@ class postings {
   }
 
   /// The elements that came with a posting that `posted` has found; where they lie until its slot is posted anew.
-  std::byte* carried(int rank, const ticket& t) const { return slot_of(rank, t).carried; }
+  std::byte* elements_of(int rank, const ticket& t) const { return slot_of(rank, t).carried; }
 
   /// Of this rank, or of a peer that `posted` has found.
   const posting& posted_by(int rank, const ticket& t) const { return known(rank, t).what; }

@@ -57,7 +57,8 @@ class descriptor {
 /// Waits until one of the files has something to say. False: the deadline has passed.
 inline bool poll_until(std::span<pollfd> files, const deadline& until) {
   for (;;) {
-    int limit = until.polling() ? 0 : -1;  // milliseconds
+    const bool late = until.passed(std::chrono::steady_clock::now);  // at first: some deadlines count from the first look
+    int limit = until.polling() ? 0 : -1;                             // milliseconds
     if (until.how == deadline::kind::until) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(until.at - std::chrono::steady_clock::now());
       limit = static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3'600'000));
@@ -65,7 +66,7 @@ inline bool poll_until(std::span<pollfd> files, const deadline& until) {
     const int ready = poll(files.data(), files.size(), limit);
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) throw transport_error("poll: " + system_message(errno));
-    if (until.polling() || until.passed(std::chrono::steady_clock::now)) return false;
+    if (until.polling() || late) return false;
   }
 }
 

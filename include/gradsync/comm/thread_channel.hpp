@@ -126,7 +126,7 @@ class peer_channel {
       if (!peers_.posted(root, t, until) || !peers_.passed(root, t.base + 1, until)) return false;
       const buffer_view& own = peers_.lent(t);
       if (carried(t)) {
-        const extent all{peers_.carried(root, t), 0, own.count()};
+        const extent all{peers_.elements_of(root, t), 0, own.count()};
         detail::copy_elements(own, {own.type, std::span(&all, 1)}, 0, own.count());
       } else {
         const detail::pass inside(peers_);
@@ -180,7 +180,7 @@ class peer_channel {
     const std::size_t bytes = carried(t) ? peers_.lent(t).bytes() : 0;
     for (int peer = 0; peer < peers_.size(); ++peer) {
       if (!peers_.posted(peer, t, until)) return false;
-      for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(peers_.carried(peer, t) + i);
+      for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(peers_.elements_of(peer, t) + i);
     }
     if (!carried(t)) peers_.expect_to_pass();
     else if (peers_.posted_by(peers_.rank(), t).too_late) peers_.report();  // others have given it up
@@ -198,7 +198,7 @@ class peer_channel {
   void whole(const ticket& t, F&& f) {
     T** at = ::new (static_cast<void*>(pointers_.data())) T*[ranks()];
     for (const extent& e : peers_.lent(t).extents) {
-      for (int peer = 0; peer < peers_.size(); ++peer) at[peer] = reinterpret_cast<T*>(peers_.carried(peer, t)) + e.first;
+      for (int peer = 0; peer < peers_.size(); ++peer) at[peer] = reinterpret_cast<T*>(peers_.elements_of(peer, t)) + e.first;
       f(at, e.count, reinterpret_cast<T*>(e.data));
     }
   }
